@@ -226,6 +226,11 @@ def test_explain_finds_a_finding_by_its_number_its_rule_and_its_name() -> None:
     assert len(choose(made, "all")[0].findings) == 2
 
 
+def test_explain_all_says_that_there_is_nothing() -> None:
+    made = replace(analysis(finding()), findings=[])
+    assert render("text", made, Options(explain="all")).decode().strip() == "No findings, so there is none to explain."
+
+
 @pytest.mark.parametrize(
     ("what", "said"), [("3", "there are 2 here"), ("0", "there are 2 here"), ("b/tow", "nearest: b/two")]
 )

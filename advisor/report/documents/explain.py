@@ -62,11 +62,12 @@ def _groups(document: Analysis | Several) -> list[Chosen]:
 
 def blocks(document: Analysis | Several, detail: doc.Detail, what: str) -> Iterator[doc.Block]:
     """Yield the chosen findings, each whole."""
-    for group in choose(document, what):
+    chosen = choose(document, what)
+    if not chosen:
+        yield doc.Paragraph(f"{figures.tally([])}, so there is none to explain.")
+    for group in chosen:
         if group.heading:
             yield doc.Heading(doc.Span(group.heading, "code"), 1)
         for finding in group.findings:
             number = group.others.index(finding) + 1
             yield from single.whole(finding, number, group.summary, detail, group.others)
-        if not group.findings:
-            yield doc.Paragraph(f"{figures.tally([])}.")
