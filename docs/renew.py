@@ -232,6 +232,11 @@ def page(rule: Rule) -> str:
             f"`{replay.action}`: the fix is taken to return {part}.",
             f"Basis: {replay.basis}.",
         ]
+        parts += [
+            f"Fix {place} returns {100 * fix.returns[0]:g} to {100 * fix.returns[1]:g} %. Basis: {fix.basis}."
+            for place, fix in enumerate(rule.variants, 1)
+            if fix.returns is not None
+        ]
     if rule.references:
         parts += ["## References", "\n".join(f"- [{ref.title}]({ref.url})" for ref in rule.references)]
     proof_cases = cases(proof_of(rule)) if proof_of(rule).is_file() else []

@@ -172,6 +172,7 @@ class _Run:
     def outcome(self, rules: Sequence[Rule]) -> Outcome:
         matches = self.matches(self.able([self.within(rule) for rule in rules]))
         self.fixes = self.fitting([rule for rule, _, _ in matches])
+        matches = [(self.of_fix(rule), mask, rows) for rule, mask, rows in matches]
         quality = [self.note(rule) for rule, _, _ in matches if rule.is_profile]
         settled = self.settle([match for match in matches if not match[0].is_profile])
         self.verdicts.passes.extend(settled.passes)
@@ -200,6 +201,12 @@ class _Run:
             return rule  # whatever keeps the frame from being built is the verdict of `given`
         times = self.facts[rule.replay.times]
         return msgspec.structs.replace(rule, replay=rule.replay.within(None if times is None else float(times)))
+
+    def of_fix(self, rule: Rule) -> Rule:
+        """The rule with the price of the fix that fits this program."""
+        if rule.replay is None:
+            return rule
+        return msgspec.structs.replace(rule, replay=rule.replay.of_fix(self.fixes[rule.id]))
 
     # ---- does the rule speak of this trace, and is the symptom there
 

@@ -10,6 +10,7 @@ import pandas as pd
 from advisor.frames import dynamic_sizes
 from advisor.frames.batches import OF_GAPS, of_gaps
 from advisor.frames.collectives import in_a_loop
+from advisor.frames.copies import parse
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.gradients import idle_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -65,6 +66,8 @@ SCHEMA = Schema(
                 "its calls"),
         integer("cpu_work_ns", "ns", "what of it the launching thread spent in operators that compute on the CPU: of "
                 "100 us or more, launching nothing"),
+        text("copying_op", "of an accelerator whose copies have no calls of the runtime: operator that makes its copies itself and "
+             "waits for one of them meanwhile; NULL where all of its copies are known to go one way"),
         *OF_GAPS,
     ),
 )  # fmt: skip
@@ -154,9 +157,28 @@ def build(context: Context) -> pd.DataFrame:
         "written_by": context.labels(files.label, files.labels),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
+        "copying_op": context.labels(_copying(context, head), context.names),
         **of_gaps(context, start, dur, following),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _copying(context: Context, head: Ints) -> Ints:
+    """Name code of the operator whose wait for a copy of its own each segment of the ledger is; -1 for all others.
+
+    Of one whose copies all go to the host, or all to the device, nothing says that it computes on the other side.
+    """
+    ledger, host, work, syncs = context.ledger, context.recording.host, context.recording.work, context.waits.syncs
+    waited = ledger.through("blocking_copy", "sync")[head] & (ledger.row[head] >= 0)
+    node = np.full(len(head), -1, np.int64)
+    node[waited] = syncs.node[ledger.row[head][waited]]
+    own = fetch(host.group, node) == OP
+    if not own.any():
+        return np.full(len(head), -1, np.int64)
+    way = np.array([parse(name)[0] for name in context.names])[fetch(work.name, syncs.copy)]
+    back, forth, unknown = (distinct(syncs.node[way == word]) for word in ("DtoH", "HtoD", "other"))
+    through = np.union1d(np.intersect1d(back, forth), unknown)
+    return np.where(own & np.isin(node, through), fetch(host.name, node), -1)
 
 
 def _covering(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:

@@ -146,6 +146,10 @@ class Draft(Reader):
                 )
             elif not fix.given and fix is not fixes[-1]:
                 self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
+            if fix.returns is not None and (
+                fix.returns[0] > fix.returns[1] or not fix.basis or self.file.replay is None
+            ):
+                self.report(f"{at}.returns", "is low and high, 0 <= low <= high <= 1, beside a basis and [replay]")
             for key in ("effort", "before", "after", "verify"):
                 text = getattr(fix, key)
                 if must_hold and not text.strip() and fix is fixes[-1]:

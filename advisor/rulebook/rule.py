@@ -160,6 +160,11 @@ class Fix(Table, frozen=True):
     after: Annotated[Code, Meta(description="the same with the fix")] = ""
     caveat: Annotated[str, Meta(description="what may change: accuracy, convergence, memory")] = ""
     verify: Annotated[str, Meta(description="how the next trace shows that it worked")] = ""
+    returns: Annotated[
+        tuple[Part, Part] | None,
+        Meta(description="low and high of [replay] where this one of several returns another part"),
+    ] = None
+    basis: Annotated[str, Meta(description="where these come from")] = ""
 
     def filled(self, figures: Mapping[str, Any]) -> Fix:
         """Put names of the program where the texts say ``{optimizers}``; a usual one where none is known.
@@ -213,6 +218,12 @@ class Replay(Table, frozen=True):
         said = TIMES[self.times].format(times)
         basis = f"{self.basis}; here {100 * low:.3g} to {100 * most:.3g} %: {said}"
         return msgspec.structs.replace(self, low=low, high=most, basis=basis)
+
+    def of_fix(self, fix: Fix) -> Replay:
+        """The price of one of several fixes, where it says what it returns itself."""
+        if fix.returns is None:
+            return self
+        return msgspec.structs.replace(self, low=fix.returns[0], high=fix.returns[1], basis=fix.basis)
 
     def _cut(self, most: float, times: float) -> Replay:
         basis = f"{self.basis}; here no more than {100 * most:.3g} %: {TIMES[self.times].format(times)}"

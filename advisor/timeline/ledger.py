@@ -198,7 +198,9 @@ def host_waits(recording: Recording) -> HostWaits:
     choices = np.flatnonzero(again)
     choices = np.flatnonzero(fetch(recording.host.group, startup.node[choices]) == OP)
     # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
-    reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
+    # An operator that copies by itself has launched nothing when it returns: what follows is the next one's.
+    by_call = fetch(recording.host.group, syncs.node) != OP
+    reach = syncs.end + np.where(by_call, np.minimum(bubble, syncs.end - syncs.begin), 0)
     tasks = find_tasks(recording)
     reach = _until_it_computes(recording, syncs, tasks, reach)
     return HostWaits(

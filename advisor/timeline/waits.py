@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, covered, distinct, union
+from advisor.timeline import own_copies
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
@@ -231,7 +232,7 @@ def syncs(recording: Recording) -> Syncs:
     host, work = recording.host, recording.work
     nodes = nodes_by_name(recording, SYNC_CALL, (RUNTIME,))
     if not len(nodes):
-        return _unrecorded_readbacks(recording)
+        return _of_operators(recording) or _unrecorded_readbacks(recording)
     calls = np.flatnonzero(host.group == RUNTIME)
     copy_of = np.full(host.size, -1, np.int64)
     copies = np.flatnonzero((work.kind == COPY) & (work.launch >= 0))
@@ -266,6 +267,18 @@ def syncs(recording: Recording) -> Syncs:
     order = np.argsort(host.start[nodes], kind="stable")
     nodes, copy, begin, kind = nodes[order], copy[order], begin[order], kind[order]
     return Syncs(nodes, host.start[nodes], host.end[nodes], kind, copy, begin)
+
+
+def _of_operators(recording: Recording) -> Syncs | None:
+    """Waits for copies that operators make by themselves, where the runtime has no call for copies; None without one."""
+    found, host = own_copies.find(recording), recording.host
+    if not len(found.node):
+        return None
+    reads = np.array([name in _SCALAR_OPS for name in recording.names], np.bool_)[host.name]
+    value = np.array([_READBACK.search(name) is not None for name in recording.names], np.bool_)[host.name]
+    scalar = reads[found.node] | (host.above(found.node, value) >= 0)
+    kind = np.where(scalar, SCALAR, COPY_SYNC)
+    return Syncs(found.node, found.begin, found.end, kind, found.copy, found.begin)
 
 
 def _unrecorded_readbacks(recording: Recording) -> Syncs:

@@ -36,6 +36,16 @@ def muon_on_amd() -> TraceBuilder:
     return steps(5000, name="Muon", device="AMD Instinct MI300X")
 
 
+# 10 ms of the step's 20, and of another price: see tests/rules/test_fix_variants.py.
+@fires(
+    cost_ms=10,
+    severity="high",
+    fix="Take all parameters in one step: the foreach or the fused form, and compile what is left",
+)
+def a_loop_over_parameters() -> TraceBuilder:
+    return steps(name="Adam", op="aten::addcmul_")
+
+
 @quiet
 def the_fused_form() -> TraceBuilder:
     return steps(name="AdamW", op="aten::_fused_adamw_")

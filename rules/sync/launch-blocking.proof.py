@@ -1,6 +1,9 @@
 """Proof of sync/launch-blocking: traces on which it fires, and traces on which it does not."""
 
+from typing import Any
+
 from advisor.testing import TraceBuilder
+from advisor.testing.accelerators import Accelerator
 from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
@@ -33,7 +36,7 @@ def every_launch_waits() -> TraceBuilder:
 
 
 # Clocks 4 us apart, as an accelerator's are from the host's: each call seems to return 1 us before its kernel's end.
-@fires(severity="high", fix="Let launches return before their work is done, or hand over fewer and larger pieces")
+@fires(severity="high", fix="Unset ZE_SERIALIZE, or hand over fewer and larger pieces")
 def an_accelerator_whose_runtime_hands_over_piece_by_piece() -> TraceBuilder:
     b = TraceBuilder("Intel(R) Data Center GPU Max 1550", vendor="intel")
     for _ in range(4):
@@ -44,6 +47,50 @@ def an_accelerator_whose_runtime_hands_over_piece_by_piece() -> TraceBuilder:
                     start = b.now_ns / 1000
                     b.kernel("fc-dtype_Float", us=50, at_us=start + 4, host_us=53)
             b.idle(10)
+    return b
+
+
+def handed_over(maker: str, **options: Any) -> Accelerator:
+    """Steps of 20 operators of another maker's device, each of 30 us on the host and a call that waits for its 50 us."""
+    b = Accelerator(maker, **options)
+    for _ in range(4):
+        with b.step():
+            for _ in range(20):
+                with b.op("aten::mm"):
+                    b.idle(30)
+                    b.job("fc-dtype_Float", 50, host_us=3, waits=True)
+    return b
+
+
+@fires(
+    cost_ms=0.66,
+    severity="high",
+    fix="Let launches return before their work is done, or hand over fewer and larger pieces",
+)
+def a_device_whose_switch_nobody_knows() -> Accelerator:
+    return handed_over("mtia")
+
+
+NPU = {"distributedInfo": {"backend": "npu:hccl,cpu:gloo", "rank": 0, "world_size": 1}}
+
+
+@fires(cost_ms=0.66, severity="high", fix="Unset ASCEND_LAUNCH_BLOCKING, or hand over fewer and larger pieces")
+def a_device_that_its_process_group_names() -> Accelerator:
+    return handed_over("privateuse1", metadata=NPU)
+
+
+# Operators that return when their transfers are done: 4.1 ms of a step of 14.3, and 0.12 ms in which launches are called.
+@quiet
+def copies_that_operators_wait_for() -> Accelerator:
+    b = Accelerator()
+    for _ in range(4):
+        with b.step():
+            b.job("fc", 10_000, waits=True)
+            for _ in range(5):
+                with b.op("aten::fill_"):
+                    b.transfer(host_us=400)
+                    b.transfer(host_us=400)
+                b.job("sum", 20, waits=True)
     return b
 
 

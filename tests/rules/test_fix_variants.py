@@ -308,3 +308,22 @@ def test_a_step_that_factorizes_nothing_is_not_told_to_do_so_less_often() -> Non
     for factorizes in (True, False):
         shown_fixes = {rule.id: fix for rule, fix in shown(facts | {"optimizer_factorizes": factorizes})}
         assert ("precondition_frequency" in shown_fixes["kernels/slow-optimizer"].after) == factorizes
+
+
+@pytest.mark.parametrize(("optimizer", "returns"), [("Adam", (0.6, 0.85)), ("Shampoo", (0.2, 0.8))])
+def test_a_variant_has_a_price_of_its_own(optimizer: str, returns: tuple[float, float], tmp_path: Path) -> None:
+    """Of 10 ms in a step of single tensors; a preconditioner's step returns what [replay] says."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", us=1):
+                b.kernel("volta_sgemm_128x64_nn", us=10_000)
+            b.sync(us=0)
+            with b.annotation(f"Optimizer.step#{optimizer}.step"):
+                with b.op("aten::addcmul_"):
+                    b.kernel("update_kernel", us=10_000)
+                b.sync(us=0)
+    found = {finding.rule: finding for finding in analyze(read(str(b.write(tmp_path / "t.json")))).findings}
+    saving = found["kernels/slow-optimizer"].saving
+    assert saving is not None
+    assert (saving.low_ms, saving.high_ms) == pytest.approx([10 * part for part in returns], rel=0.01)
