@@ -71,7 +71,7 @@ def a_single_step_may_be_the_first() -> TraceBuilder:
 
 @edge
 def one_call_a_step(over: bool) -> TraceBuilder:
-    """Five calls after the first of five steps, or four."""
+    """Four calls in the four steps that count, behind the first of five, or three."""
     b = TraceBuilder()
     for number in range(5):
         with b.step():
@@ -79,7 +79,7 @@ def one_call_a_step(over: bool) -> TraceBuilder:
                 b.kernel("volta_sgemm_128x64_nn", us=2000)
             b.sync()
             with b.op("aten::empty"):
-                for _ in range((2 if over else 1) if number == 1 else 1 if number else 0):
+                for _ in range(1 if number > 1 or (number == 1 and over) else 0):
                     b.malloc(2 * MB, us=300)
     return b
 

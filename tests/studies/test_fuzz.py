@@ -1,4 +1,4 @@
-"""Damaged and hostile traces: 30 in every run, two thousand in a study; and that what looks for their failures finds them."""
+"""Damaged and hostile traces: 60 in every run, two thousand in a study; and that what looks for their failures finds them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("inputs", "options"),
     [
-        # To cut seeds from the large recordings, and to start a second child, takes longer than to try 30 inputs.
-        (30, "--kinds trace --whole 0.16 --largest 100 --jobs 1"),
+        # To cut seeds from the large recordings, and to start a second child, takes longer than to try 60 inputs.
+        (60, "--kinds trace --whole 0.16 --largest 100 --jobs 1"),
         pytest.param(1200, "--kinds trace --whole 0.08 --jobs 2", marks=pytest.mark.study),
     ],
 )
