@@ -181,13 +181,4 @@ _TIME: msgspec.json.Decoder[Decimal | None] = msgspec.json.Decoder(Decimal | Non
 _STRING: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _ARGS = list(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
 _RAW = {field.name for field in msgspec.structs.fields(Args) if field.type is msgspec.Raw}
-_TEXT = {
-    "stack",
-    "python_before",
-    "written_before",
-    "stack_trace",
-    "kernel_file",
-    "collective",
-    "comm_dtype",
-    "group_name",
-}
+_TEXT = {field.name for field in msgspec.structs.fields(Args) if field.type == (str | None)}

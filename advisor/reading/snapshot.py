@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.errors import NotATrace, TraceError
+from advisor.privacy import scrub
 from advisor.reading import limits
 from advisor.reading.columns import MOST_NS, Columns
 from advisor.reading.containers import Source
@@ -60,7 +61,7 @@ class _Reading:
                     (frame.get(key) for key in ("filename", "line", "name")) if isinstance(frame, dict) else (0, 0, 0)
                 )
                 if isinstance(file, str) and file.endswith(_PYTHON) and isinstance(line, int) and isinstance(name, str):
-                    lines.append(f"{file[:1000]}({line}): {name[:200]}".replace("\n", " "))
+                    lines.append(f"{file[:1000]}({line}): {scrub(name[:200])}".replace("\n", " "))
             text = "\n".join(lines)
             known = self._known[id(frames)] = self.stacks.setdefault(text, len(self.stacks)) if text else -1
         return known

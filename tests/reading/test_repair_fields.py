@@ -34,3 +34,23 @@ def test_a_trace_with_such_an_event_is_read(tmp_path: Path) -> None:
         ' "args": {"Input Dims": [[2, 3]], "Input Strides": [[3, 1]]}}]}'
     )
     assert len(advisor.read(str(path)).ops) == 1
+
+
+def test_no_field_of_text_holds_a_number(tmp_path: Path) -> None:
+    """A kernel's annotation was left a number, and its length asked for."""
+    texts = [field.encode_name for field in msgspec.structs.fields(Args) if field.type == (str | None)]
+    args = ", ".join(f'"{name}": 0.5' for name in texts)
+    event = loosen(
+        f'{{"ph": "X", "cat": "kernel", "name": 7, "pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": {{{args}}}}}'.encode()
+    )
+    assert event is not None
+    assert event.args is not None
+    for field in msgspec.structs.fields(Args):
+        if field.encode_name in texts:
+            assert isinstance(getattr(event.args, field.name), str | None), field.name
+    path = tmp_path / "t.json"
+    path.write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": 7, "pid": 0, "tid": 7, "ts": 1, "dur": 2,'
+        f' "args": {{{args}, "device": 0, "stream": 7}}}}]}}'
+    )
+    assert len(advisor.read(str(path)).kernels) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import io
 import os
@@ -62,6 +63,19 @@ def test_the_peak_and_who_holds_it(tmp_path: Path, protocol: int) -> None:
     assert (before.file, before.bytes, before.before) == (None, 500, True)
     assert peak.step is None
     assert sum(holder.share for holder in peak.holders) == pytest.approx(1)
+
+
+def test_the_name_of_a_function_tells_no_home_directory(tmp_path: Path) -> None:
+    """A function made by exec may be called by a path."""
+    value = copy.deepcopy(snapshot())
+    for frames in (item["frames"] for trace in value["device_traces"] for item in trace if item.get("frames")):
+        for frame in frames:
+            if frame["name"] == "forward":
+                frame["name"] = "/home/alice/x/train.py"
+    peak = peak_of(write(tmp_path / "x.pickle", value))
+    functions = [holder.function for holder in peak.holders]
+    assert "x/train.py" in functions
+    assert not any("alice" in (function or "") for function in functions)
 
 
 def test_beside_a_trace_it_says_when_and_gives_the_curve(tmp_path: Path) -> None:
