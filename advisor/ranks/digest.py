@@ -178,8 +178,10 @@ def _messages(trace: Trace) -> pd.DataFrame:
 
 
 def _passes_ns(trace: Trace) -> int:
-    """Time that the device computes in counted steps, but for the optimizer."""
+    """Time that the device computes in counted steps, but for the optimizer; 0 without a device."""
     ledger, work = trace.ledger, trace.context.recording.work
+    if trace.context.device < 0 or trace.context.cpu_program:
+        return 0  # rows of the ledger are operators there
     owns = np.flatnonzero(ledger.counted & ledger.through("compute") & (ledger.row >= 0))
     phase = trace.context.phases(work.launch[ledger.row[owns]])
     passes = ~np.isin(phase, [PHASES.index(name) for name in ("optimizer", "zero_grad")])

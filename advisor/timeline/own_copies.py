@@ -44,7 +44,7 @@ def find(recording: Recording) -> OwnCopies:
     if recording.metadata.accelerator is None or recording.metadata.accelerator in _WITH_CALLS:
         return none
     copies = work.indices(COPY)
-    if len(copies) < _ENOUGH or (work.correlation[copies] > 0).any():
+    if not recording.host.size or len(copies) < _ENOUGH or (work.correlation[copies] > 0).any():
         return none
     nodes = _lasting(recording)
     host = recording.host

@@ -476,3 +476,15 @@ def test_the_plan_of_a_rewritten_rank_begins_with_steady_time() -> None:
     arrivals = pd.DataFrame({"rank": [0], "step": [0], "cost_ns": [1000], "late_rank": [1]})
     plan = rewrite(analysis, row, arrivals, [], BOOK.rules).plan
     assert plan[0].step_ms_before == analysis.summary.priced_ms < 40
+
+
+def test_ranks_on_the_cpu_are_read_as_any(tmp_path: Path) -> None:
+    """Their ledger is of operators, not of a device's work."""
+    builders = []
+    for number in range(2):
+        b = TraceBuilder(None, rank=number, world_size=2, host_us=0)
+        for _ in range(3):
+            with b.step(), b.op("aten::mm", us=1000):
+                pass
+        builders.append(b)
+    assert [digest(trace).passes_ns for trace in read(tmp_path, builders)] == [0, 0]

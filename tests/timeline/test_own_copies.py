@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,16 @@ def test_copies_to_the_host_alone_are_those_of_the_program(tmp_path: Path) -> No
     assert by_cause(trace)["blocking_copy"] == 2_000
     assert trace.gaps["copying_op"].isna().all()
     assert [finding.rule for finding in advisor.analyze(trace).findings] == ["transfer/d2h-sync-copy"]
+
+
+def test_a_device_without_any_event_of_the_host_is_read(tmp_path: Path) -> None:
+    """The transfers alone: nobody called them."""
+    kept = [
+        event
+        for event in json.loads((falling_back("mtia")).to_json())["traceEvents"]
+        if "ccp_events" in str(event.get("cat", ""))
+    ]
+    assert len(kept) > 10
+    path = tmp_path / "device.json"
+    path.write_text(json.dumps({"traceEvents": kept}))
+    assert advisor.analyze(str(path)).summary is not None
