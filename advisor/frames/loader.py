@@ -67,6 +67,9 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
+_SEEDED = ["aten::empty", "aten::random_", "aten::item", "aten::randperm"]
+"""Operators with which RandomSampler begins: a seed, and an order of all samples from it."""
+_OPENING = len(_SEEDED) + 3
 _LISTED = re.compile(r"^aten::resolve_(?:conj|neg)$")
 _LIST_TIMES = 8
 """Times as long as their draw that numbers take as a list of Python's: 3.3 measured with 500,000."""
@@ -189,15 +192,14 @@ def _lines(context: Context) -> tuple[Ints, Floats]:
 def _shuffled(context: Context) -> Ints:
     """Return what of each wait draws an order of the samples, with all numbers of it as a list: to the operator behind it.
 
-    An operator that comes much later belongs to the batch: a number takes Python some times as long as the draw.
+    RandomSampler draws it first of all, from a seed that it draws for it; a dataset that draws numbers of its own does so later,
+    or without such a seed. An operator that comes much later belongs to the batch: a number takes Python some times as long as
+    the draw.
     """
     waits, host = context.waits.loader, context.recording.host
     found = np.zeros(len(waits.start), np.int64)
-    names = context.names
-    draws = np.array([name == "aten::randperm" for name in names], np.bool_)
-    if not draws.any() or not len(found):
+    if "aten::randperm" not in context.names or not len(found):
         return found
-    listed = np.array([_LISTED.match(name) is not None for name in names], np.bool_)
     ops = context.op_rows[context.top(context.op_rows)]
     ops = ops[np.argsort(host.start[ops], kind="stable")]
     for wait, node in enumerate(waits.node.tolist()):
@@ -205,14 +207,15 @@ def _shuffled(context: Context) -> Ints:
         low, high = np.searchsorted(host.start[ops], [start, end])
         inner = ops[low:high]
         inner = inner[host.thread[inner] == host.thread[node]]
-        at = np.flatnonzero(draws[host.name[inner]])
-        if not len(at):
+        names = [context.names[code] for code in host.name[inner[:_OPENING]].tolist()]
+        if names[: len(_SEEDED)] != _SEEDED:
             continue
-        draw = inner[at[-1]]
-        behind = inner[at[-1] + 1 :]
-        behind = behind[~listed[host.name[behind]]]
+        draw = inner[len(_SEEDED) - 1]
+        behind = next(
+            (at for at, name in enumerate(names) if at >= len(_SEEDED) and not _LISTED.match(name)), len(names)
+        )
         ended, length = int(host.end[draw]), int(host.end[draw] - host.start[draw])
-        until = int(host.start[behind[0]]) if len(behind) else end
+        until = int(host.start[inner[behind]]) if behind < len(inner) else end
         found[wait] = min(until, ended + _LIST_TIMES * length) - start
     return found
 

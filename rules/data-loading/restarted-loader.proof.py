@@ -5,7 +5,7 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 
 
 def updates(
-    *, steps: int = 6, starts: int = 1, workers: int = 0, draw_us: float = 1000, loads: bool = True
+    *, steps: int = 6, starts: int = 1, workers: int = 0, draw_us: float = 1000, seeded: bool = True, loads: bool = True
 ) -> TraceBuilder:
     """Steps of 10 ms: a wait of 5 in which every *starts*-th one draws an order, and lists it for 2 ms; then it indexes for 2."""
     b = TraceBuilder(None, host_us=0)
@@ -14,6 +14,9 @@ def updates(
             if loads:
                 with b.loader(us=5000, workers=workers):
                     if step % starts == 0:
+                        for name in ("aten::empty", "aten::random_", "aten::item") if seeded else ("aten::rand",):
+                            with b.op(name, us=1):
+                                pass
                         with b.op("aten::randperm", us=draw_us):
                             pass
                         b.idle(us=2000)
@@ -44,6 +47,12 @@ def an_order_for_three_batches() -> TraceBuilder:
 @quiet
 def one_iterator() -> TraceBuilder:
     return updates(starts=100)
+
+
+# A dataset that hides patches of its samples draws which.
+@quiet
+def numbers_that_the_dataset_draws() -> TraceBuilder:
+    return updates(seeded=False)
 
 
 @quiet
