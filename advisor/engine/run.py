@@ -335,15 +335,16 @@ class _Run:
         """Rows in the steps that figures speak of; all rows of a trace or a frame without steps."""
         if not self.trace.step_count or "step" not in table:
             return np.ones(len(table), np.bool_)
-        return np.isin(table["step"].to_numpy(), self._counted_steps())
+        return np.isin(table["step"].to_numpy(), self._counted_steps)
 
+    @cached_property
     def _counted_steps(self) -> Ints:
         ledger = self.trace.ledger
         return distinct(ledger.step[ledger.counted])
 
     def having(self, frame: str, matches: Sequence[tuple[Rule, Bools, Bools]]) -> list[tuple[Rule, Bools, Bools]]:
         # Rows are those of counted steps: a first one that is left out has none of them.
-        steps = len(self._counted_steps()) if self.trace.step_count else 0
+        steps = len(self._counted_steps) if self.trace.step_count else 0
         late = {"steps": max(1, steps), "window_ns": self.trace.window_ns}
         questions: dict[str, Question] = {}
         masks: dict[str, Bools] = {}
