@@ -148,6 +148,10 @@ class Replay:
         rules = [rung.rule for rung in rungs]
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
         priced = joined(parted(rungs, order), ranking.HARDLY * whole_ms, spent)
+        # The first of them is alone.
+        for change in order[1:] if queue.thorough else ():
+            if change[0] in priced.savings and not ranking.is_batch(queue.claims[change[0]].rule):
+                priced.alone[change[0]] = queue.alone(change)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)

@@ -42,7 +42,7 @@ class World:
         self._taken: list[str] = []
         self.high, self.low = base, base
         self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
-        self._alone_ns: dict[str, float] = {}
+        self._alone_ns: dict[tuple[bool, tuple[str, ...]], float] = {}
 
     @property
     def step_ns(self) -> float:
@@ -77,12 +77,16 @@ class World:
             self._trials[rule] = keep, timeline, self.replay.step_ns(measured)
         return self._trials[rule]
 
-    def alone(self, rule: str) -> float:
-        """ns that a fix would return if none were taken; each is run once."""
-        if rule not in self._alone_ns:
-            measured = self.replay.run(self.base.and_(self.hopeful[rule]), everywhere=self.everywhere)[1]
-            self._alone_ns[rule] = max(0.0, self.step_ns - self.replay.step_ns(measured))
-        return self._alone_ns[rule]
+    def alone(self, *rules: str, cautiously: bool = False) -> float:
+        """ns that fixes would return together if no other were taken; each is run once."""
+        asked = (cautiously, rules)
+        if asked not in self._alone_ns:
+            keep = self.base
+            for rule in rules:
+                keep = keep.and_((self.cautious if cautiously else self.hopeful)[rule])
+            measured = self.replay.run(keep, everywhere=self.everywhere and not cautiously)[1]
+            self._alone_ns[asked] = max(0.0, self.step_ns - self.replay.step_ns(measured))
+        return self._alone_ns[asked]
 
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
@@ -229,6 +233,16 @@ class Queue:
         return self.claims[rule].rule.match.frame == "collectives" and any(
             fix is not None and fix.late for fix in taken
         )
+
+    def alone(self, rules: Sequence[str]) -> tuple[float, float]:
+        """Return the ms that a change, of one fix or of several, returns with none of the others: cautiously and hopefully."""
+        low = min(world.alone(*rules, cautiously=True) for world in self.worlds[: self.alike])
+        if self.careful is not None:
+            low = max(low, self.careful.alone(*rules))
+        sure = self.worlds[: None if self._tells(low) else self.sure]
+        most = [self.most[rule] for rule in rules]
+        high = min(max(world.alone(*rules) for world in sure) * self.scale, sum(bounds.high for bounds in most))
+        return min(low * self.scale, sum(bounds.low for bounds in most), high), high
 
     def _added(self, returned_ns: float, gain_ns: float, taken: Sequence[float]) -> float:
         """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""

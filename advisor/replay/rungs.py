@@ -48,6 +48,8 @@ class Priced:
     """Their part of that saving."""
     recorded: dict[str, float] = field(default_factory=dict)
     """The most ms with the host as recorded, of fixes that return more with a faster one."""
+    alone: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The ms that a change returns with none of the others."""
 
 
 class Bounds(NamedTuple):

@@ -406,6 +406,13 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
             "recording slowed it. None where high_ms supposes nothing."
         ),
     ] = None
+    alone_ms: Annotated[
+        dict[str, float] | None,
+        doc(
+            "With none of the other fixes, low and high, in ms: where that is another figure than behind those before it in the "
+            "plan. None where it is about the same, or was not replayed."
+        ),
+    ] = None
 
     def __str__(self) -> str:
         """Return ``22–44 ms (27–55 %)``, as reports write it; ``repr`` holds all digits and the basis."""

@@ -380,12 +380,21 @@ def words(finding: Finding) -> str:
 
 
 def saving(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return ``saves 22–44 ms (27–55 %)``; what is known instead where nothing is promised."""
+    """Return ``saves 22–44 ms (27–55 %)``, and what is saved alone where that differs; what is known instead without a price."""
     if finding.saving is None:
         if not finding.cost_ms:
             return figures.unpriced(finding, others)
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
-    return f"saves {finding.saving}"
+    by_itself = alone(finding.saving)
+    return f"saves {finding.saving}{', ' if by_itself else ''}{by_itself}"
+
+
+def alone(saving: Saving) -> str:
+    """Return ``alone 3.2–11.7 ms``: what a fix saves without those before it, where that is another figure; else nothing."""
+    if saving.alone_ms is None:
+        return ""
+    low, high = saving.alone_ms.get("low", 0.0), saving.alone_ms.get("high", 0.0)
+    return f"alone {durations(low, high)}" if high > 0 else "alone nothing"
 
 
 def shares(saving: Saving) -> str:
