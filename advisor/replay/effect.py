@@ -89,7 +89,9 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
     if len(works):
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
-        _on_device(context, graph, keep, at[works], action, share)
+        # How much of an exchange hides is what weighs its rows; calls that become one go either way.
+        calls = min(share / max(claim.weight, share), 1.0) if frame is FRAMES["collectives"] else share
+        _on_device(context, graph, keep, at[works], action, share, calls)
         if replay.floor == "link":
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
@@ -205,7 +207,9 @@ def _works(context: Context, frame: Frame, claim: Claim) -> Ints:
     return owners[owners >= 0]
 
 
-def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float) -> None:
+def _on_device(
+    context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float, calls: float
+) -> None:
     at = at[at >= 0]
     if action == "hide":
         owned = context.work_cost[graph.work[at]] / np.maximum(graph.dur[at], 1)
@@ -213,7 +217,7 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         return
     keep.dur[at] = 1 - share
     if action in ("remove", "merge"):
-        loss = np.where(graph.kind == PLAIN, share * _launching(graph, at), 0.0)
+        loss = np.where(graph.kind == PLAIN, calls * _launching(graph, at), 0.0)
         keep.call *= 1 - loss
         keep.think *= 1 - loss * _removable(context, graph)
 
