@@ -146,12 +146,14 @@ class Replay:
             queue.back_to(len(rungs))
             self._climb(queue, order[same:], rungs, whole_ms)
         rules = [rung.rule for rung in rungs]
+
+        def alone(change: Sequence[str]) -> tuple[float, float] | None:
+            unasked = not queue.thorough or ranking.is_batch(queue.claims[change[0]].rule)
+            return None if unasked else queue.alone(change)
+
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
-        priced = joined(parted(rungs, order), ranking.HARDLY * whole_ms, spent)
-        # The first of them is alone.
-        for change in order[1:] if queue.thorough else ():
-            if change[0] in priced.savings and not ranking.is_batch(queue.claims[change[0]].rule):
-                priced.alone[change[0]] = queue.alone(change)
+        least, little = ranking.HARDLY * whole_ms, ranking.LITTLE * whole_ms
+        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -81,17 +81,26 @@ def parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[R
     return [[by_rule[rule] for rule in rules] for rules in order]
 
 
-def joined(bundles: Sequence[Sequence[Rung]], least_ms: float, spent: Mapping[str, tuple[str, ...]]) -> Priced:
+def joined(
+    bundles: Sequence[Sequence[Rung]],
+    least_ms: float,
+    spent: Mapping[str, tuple[str, ...]],
+    *,
+    little_ms: float = 0.0,
+    alone: Callable[[Sequence[str]], tuple[float, float] | None] = lambda rules: None,
+) -> Priced:
     """Make a step of the plan of each bundle of fixes that are one change, in order; those under *least_ms* return nothing.
 
-    *spent* names, for a fix that returned nothing when it was tried first, the fixes that were taken by then.
+    Neither do those under *little_ms* that return no more *alone*, where that is known. *spent* names, for a fix that returned
+    nothing when it was tried first, the fixes that were taken by then.
     """
     priced = Priced({}, [])
     for rungs in bundles:
         lead, last = rungs[0], rungs[-1]
         worth = [rung.worth or (rung.low_before - rung.low, rung.before - rung.high) for rung in rungs]
         low, high = sum(low for low, _ in worth), sum(high for _, high in worth)
-        if high < least_ms:
+        by_itself = alone([rung.rule for rung in rungs]) if high >= least_ms else None
+        if high < least_ms or (by_itself is not None and max(low, high, by_itself[1]) < little_ms):
             for rung in rungs:
                 taken = spent.get(rung.rule, ())
                 priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
@@ -101,6 +110,8 @@ def joined(bundles: Sequence[Sequence[Rung]], least_ms: float, spent: Mapping[st
         step = replace(lead, low=last.low, high=last.high, bound_by=bound, also=also, worth=(low, high))
         priced.plan.append(step)
         priced.savings[lead.rule] = returned(step)
+        if by_itself is not None:
+            priced.alone[lead.rule] = by_itself
         if any(rung.recorded is not None for rung in rungs):
             priced.recorded[lead.rule] = sum(map(as_recorded, rungs))
         for rung in rungs[1:]:
