@@ -25,6 +25,8 @@ LIMITS = (
 REASON_COLUMNS = (
     real("efficiency", "share", "the reachable time over the operator's kernels' time: 1 is as fast as programs get; NULL where "
          "that time is unknown"),
+    real("most_efficiency", "share", "the same if the last cache held nothing of what the operator moves: it is no nearer than "
+         "that; NULL likewise"),
     text("reason", "what its sizes say of a kernel under 0.8 of that: misaligned, matrix-vector, tiny, few-tiles, thin, "
          "partial-wave; of convolutions depthwise, grouped, patches, few-channels, channels-first, odd-channels, transposed, "
          "dilated, uneven-window; of attention wide-numbers, mask, head-size, dropout, one-query; of others strided, mixed-types, "
@@ -40,6 +42,7 @@ def reason_columns(context: Context) -> dict[str, object]:
     found = context.once(told)
     return {
         "efficiency": found.efficiency,
+        "most_efficiency": found.most,
         "reason": context.labels(found.reason, REASONS),
         "narrow_side": context.known(found.narrow_side),
         "remedied_ns": found.remedied_ns,
@@ -84,7 +87,7 @@ def far_class(context: Context) -> str | None:
     work, rows, info = context.recording.work, context.kernel_rows, context.kernel_names
     if not len(rows):
         return None
-    far = np.flatnonzero(context.once(told).efficiency < FAR)
+    far = np.flatnonzero(context.once(told).most < FAR)
     dur = (work.end - work.start)[rows[far]]
     total = {"gemm": 0, "conv": 0, "attention": 0, "other": 0}
     for code in distinct(work.name[rows[far]]).tolist():

@@ -46,6 +46,8 @@ class Limits:
     bytes: Floats
     limit_ns: Floats
     reachable_ns: Floats
+    uncached_ns: Floats
+    """The reachable time if the last cache held nothing: no kernel that takes less is far from what programs reach."""
     bound: Ints
     matrix: Bools
     """Rows whose operator's arithmetic is that of matrix units."""
@@ -69,7 +71,9 @@ def limits(context: Context) -> Limits:
     nan = np.full(len(rows), np.nan)
     none = np.full(len(rows), -1, np.int64)
     off = np.zeros(len(rows), np.bool_)
-    out = Limits(nan, nan.copy(), nan.copy(), nan.copy(), none, off, nan.copy(), none.copy(), none.copy())
+    out = Limits(
+        *(nan.copy() for _ in range(5)), bound=none, matrix=off, peak_ns=nan, owner=none.copy(), format=none.copy()
+    )
     known = context.once(modelled_work)
     owner = known.owner[rows] if len(rows) else none
     mine = np.flatnonzero(owner >= 0)
@@ -103,11 +107,14 @@ def limits(context: Context) -> Limits:
         at = distinct(back[here])
         compute = _compute_ns(rates, kind[at], np.where(matrix[forms], least, np.nan)[at])
         # Sums of products whose arithmetic was not recorded have no limit: their bytes alone would be a fraction of it.
-        memory = _memory_ns(rates, np.where(matrix[forms] & np.isnan(flops), np.nan, moved)[at])
+        bytes_ = np.where(matrix[forms] & np.isnan(flops), np.nan, moved)[at]
+        memory = _memory_ns(rates, bytes_)
         limit, reachable = (np.fmax(*pair) for pair in zip(compute, memory, strict=True))
+        uncached = np.fmax(compute[1], _memory_ns(rates, bytes_, cached=False)[1])
         place = np.searchsorted(at, back[here])
         to = mine[here]
         out.limit_ns[to], out.reachable_ns[to] = limit[place] * part[here], reachable[place] * part[here]
+        out.uncached_ns[to] = uncached[place] * part[here]
         bound = np.where(np.nan_to_num(compute[0]) >= np.nan_to_num(memory[0]), COMPUTE, MEMORY)
         out.bound[to] = np.where(np.isnan(limit), -1, bound)[place]
         direct = _compute_ns(rates, kind[at], np.where(matrix[forms], flops, np.nan)[at])[0]
@@ -151,15 +158,15 @@ def _compute_ns(rates: Rates, kinds: npt.NDArray[np.str_], flops: Floats) -> tup
     return flops / (peak * 1e3), flops / (reached * 1e3)
 
 
-def _memory_ns(rates: Rates, moved: Floats) -> tuple[Floats, Floats]:
+def _memory_ns(rates: Rates, moved: Floats, *, cached: bool = True) -> tuple[Floats, Floats]:
     """The ns in which bytes move at the memory's peak rate, and at the reachable one; GB/s are bytes a ns.
 
-    As many as the last cache holds may lie there already, or be left there.
+    As many as the last cache holds may lie there already, or be left there: where they may be *cached*.
     """
     limit = rates.limits.get("memory")
     if limit is None:
         return np.full(len(moved), np.nan), np.full(len(moved), np.nan)
-    cache = max(rates.l2_bytes or 0, rates.last_level_bytes or 0)
+    cache = max(rates.l2_bytes or 0, rates.last_level_bytes or 0) if cached else 0
     least = np.where(moved > cache, moved - cache * (1 - 1 / _CACHE_TIMES), moved / _CACHE_TIMES)
     reached = limit.reachable if limit.reachable is not None else np.nan
     return least / limit.peak, least / reached

@@ -144,6 +144,8 @@ class Told(NamedTuple):
 
     efficiency: Floats
     """NaN where the limit is not known."""
+    most: Floats
+    """The same if the last cache held nothing of what is moved: a kernel is no nearer than that."""
     reason: Ints
     """An index into ``REASONS``; -1 where the limit is not known or the kernel is near it."""
     remedied_ns: Floats
@@ -181,7 +183,8 @@ def told(context: Context) -> Told:
         min(one.sizes.rows, one.sizes.columns) if one is not None and one.kind == "matmul" and one.sizes else -1
         for one in known.works
     ]
-    return Told(efficiency, numbers, remedied, np.array([*sides, -1], np.int64)[forms])
+    most = np.fmax(np.fmax(found.uncached_ns, found.limit_ns) / dur, efficiency)
+    return Told(efficiency, most, numbers, remedied, np.array([*sides, -1], np.int64)[forms])
 
 
 def _padded(context: Context, known: Modelled, owner: Ints) -> Bools:
