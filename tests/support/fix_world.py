@@ -277,6 +277,47 @@ def adapters(scope: dict[str, Any]) -> dict[str, Any]:
     return {"PeftModel": Adapted}
 
 
+def _detector(scope: dict[str, Any]) -> dict[str, Any]:
+    """A pipeline that looks for labels in an image, and the processor and model that it is made of."""
+
+    class Inputs(dict[str, torch.Tensor]):
+        def to(self, device: Any) -> Inputs:
+            return self
+
+    class Processor:
+        def __call__(self, *, text: list[list[str]], images: Any, return_tensors: str) -> Inputs:
+            assert [len(labels) for labels in text] == [3]
+            return Inputs(pixel_values=images)
+
+        def post_process_grounded_object_detection(
+            self, outputs: Any, *, threshold: float, target_sizes: list[tuple[int, int]]
+        ) -> Any:
+            assert len(target_sizes) == len(outputs)
+            return outputs
+
+    class Detector(nn.Module):
+        def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+            return pixel_values
+
+    def detector(image: Any, *, candidate_labels: list[str]) -> Any: ...
+
+    return {
+        "detector": detector,
+        "image": torch.rand(1, 3, 4, 4),
+        "labels": ["a cat", "a dog", "a bird"],
+        "height": 4,
+        "width": 4,
+        "AutoProcessor": SimpleNamespace(from_pretrained=lambda path: Processor()),
+        "AutoModelForZeroShotObjectDetection": SimpleNamespace(from_pretrained=lambda path: Detector()),
+    }
+
+
+def _checkpointed(scope: dict[str, Any]) -> dict[str, Any]:
+    """A model of two blocks of which one is checkpointed, and a solver of differential equations."""
+    blocks = [nn.Linear(8, 8), nn.Linear(8, 8)]
+    return {**SOLVER, "model": Hub(), "self": SimpleNamespace(blocks=blocks, checkpointed=1)}
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
@@ -337,6 +378,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": nn.Sequential(nn.Flatten(), nn.Linear(scope["x"][0].numel(), CLASSES)),
     },
     "gradient/repeated-backward": _two_losses,
+    "inference/label-parts": _detector,
     "gradient/repeated-gradient": _field,
     "cpu/repeated-rows": lambda scope: {
         "left": torch.rand(6, 8),
@@ -604,11 +646,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "kernels/sdpa-math-fallback": lambda scope: {
         "self": SimpleNamespace(relative_bias=lambda length: torch.rand(length, length, requires_grad=True))
     },
-    "memory/unneeded-checkpointing": lambda scope: {
-        **SOLVER,
-        "model": Hub(),
-        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1),
-    },
+    "memory/unneeded-checkpointing": _checkpointed,
+    "memory/unmeasured-checkpointing": _checkpointed,
     "cpu/state-dict-in-loop": lambda scope: {
         "model": nn.Linear(8, 8),
         "shadow": nn.Linear(8, 8).requires_grad_(requires_grad=False),

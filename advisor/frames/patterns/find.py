@@ -18,6 +18,7 @@ from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
+from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
@@ -49,6 +50,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
     biased_convolutions,
     recompute,
+    parts_by_label,
     created_on_host,
     sent_back_and_forth,
     training_mode,

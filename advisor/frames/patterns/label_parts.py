@@ -1,0 +1,75 @@
+"""Inputs that a pipeline of transformers prepares and encodes once for each label, though only the label changes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from advisor.frames.patterns.tree import Occurrences, Tree, spread
+from advisor.intervals import Ints
+from advisor.timeline.calls import PYTHON
+
+# Source: transformers/pipelines/zero_shot_object_detection.py. Its preprocess is a generator, which runs the image processor for
+# each candidate label, and the pipeline calls the model with each part that it yields. Other pipelines that cut their input
+# (audio, masks, documents) yield parts that differ.
+_FUNCTION = re.compile(
+    r"transformers/pipelines/zero_shot_object_detection\.py\((?P<line>\d+)\): (?P<name>preprocess|_forward)$"
+)
+
+
+def parts_by_label(tree: Tree) -> Occurrences | None:
+    """One row per part of an image behind its first: from where the generator goes on to the end of the model's call.
+
+    The first call of a generator bears the line where it is defined, and later ones that where it goes on.
+    """
+    found = {
+        code: (match["name"], int(match["line"]))
+        for code, name in enumerate(tree.context.names)
+        if "zero_shot_object_detection" in name and (match := _FUNCTION.search(name)) is not None
+    }
+    if not found:
+        return None
+    host = tree.host
+    calls = np.flatnonzero((host.group == PYTHON) & np.isin(host.name, list(found)))
+    named = np.array([found[code][0] for code in host.name[calls].tolist()])
+    lines = np.array([found[code][1] for code in host.name[calls].tolist()], np.int64)
+    called = calls[named == "_forward"]
+    prepared, lines = calls[named == "preprocess"], lines[named == "preprocess"]
+    if not len(prepared) or not len(called):
+        return None
+    goes_on = lines > lines.min()
+    # Behind the last label the generator goes on once more, and ends.
+    last = _next(tree, prepared, called)
+    goes_on &= last >= 0
+    again, last, image = prepared[goes_on], last[goes_on], np.cumsum(lines == lines.min())[goes_on]
+    if not len(again):
+        return None
+    begin, end = host.start[again], host.end[last]
+    ledger = tree.context.ledger
+    # The device idles since the model's last call: that wait ends with the part, and began a little before it.
+    low = np.searchsorted(ledger.end_ns, begin, side="right")
+    segments = spread(low, np.searchsorted(ledger.end_ns, end, side="right"))
+    whole = tree.context.cpu_program
+    own = tree.launched(again, tree.after(last))
+    return Occurrences(
+        kind="label-part",
+        node=again,
+        begin=begin,
+        end=end,
+        inside=own,
+        own=own,
+        python=segments if whole else segments.where(ledger.idle[segments.index]),
+        figures={"repeats": 1 + np.bincount(image)[image]},
+        details=["zero-shot object detection"] * len(again),
+    )
+
+
+def _next(tree: Tree, prepared: Ints, called: Ints) -> Ints:
+    """The model's call that follows each part, on its thread and before the next part begins; -1 without one."""
+    host = tree.host
+    following = np.append(called, -1)[np.searchsorted(called, prepared)]
+    later = np.append(prepared[1:], np.iinfo(np.int64).max)
+    fits = (following >= 0) & (following < later)
+    fits &= host.thread[np.maximum(following, 0)] == host.thread[prepared]
+    return np.where(fits, following, -1)
