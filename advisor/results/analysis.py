@@ -407,7 +407,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     alone_ms: Annotated[
-        dict[str, float] | None,
+        dict[Name, float] | None,
         doc(
             "With none of the other fixes, low and high, in ms: where that is another figure than behind those before it in the "
             "plan. None where it is about the same, or was not replayed."

@@ -397,7 +397,12 @@ def test_owlv2_one_function_of_scipy_holds_the_loading() -> None:
     assert str(row["name"]).startswith("scipy/ndimage/_interpolation.py")
     assert row["percent_of_loading"] == pytest.approx(85.8, abs=0.1)
     assert finding.cost_ms == 0  # the single-process loader's, which comes first
-    assert found.findings[0].rule == "data-loading/single-process-loader"
+    # One image goes five times through the processor and the model, once for each label: 965 of 1,211 ms by an auditor's count.
+    again, loader = found.findings[:2]
+    assert again.rule == "inference/label-parts"
+    assert again.cost_ms == pytest.approx(965, rel=0.03)
+    assert again.occurrences == 4
+    assert loader.rule == "data-loading/single-process-loader"
 
 
 @pytest.mark.real

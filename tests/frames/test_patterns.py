@@ -394,7 +394,7 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
     ("name", "kinds"),
     [
         # 24 vision layers of 5,185 patches and 12 text layers of 5 tokens, five images, each with a loop that moves its inputs.
-        ("h100_owlv2_large.json.gz", {"attention": 180, "repeat": 5}),
+        ("h100_owlv2_large.json.gz", {"attention": 180, "repeat": 5, "label-part": 4}),
         ("a100_megatron_tp8/rank0.json.gz", {"attention": 40}),
         # Ten attentions; the eleven other softmaxes are the routers' and the output's.
         ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10}),

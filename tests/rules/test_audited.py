@@ -231,11 +231,14 @@ def test_an_accelerator_of_another_maker_is_work() -> None:
 
 def test_an_accelerator_whose_operators_copy_through_the_host() -> None:
     result = read("mtia_inference_rank0")
-    optimizer, launches, copies = result.findings[:3]
+    optimizer, products, launches, copies = result.findings[:4]
     # 3,490 ms of idle in the optimizer's step, 2,038 in such copies; foreach or fused alone return 2,500 to 3,300 (audit).
     assert (optimizer.rule, optimizer.severity) == ("kernels/slow-optimizer", "high")
     assert optimizer.saving is not None
     assert (optimizer.saving.low_ms, optimizer.saving.high_ms) == pytest.approx((2_500, 3_300), rel=0.1)
+    # 5,752 of 7,702 busy ms are products in fp32, at 0.055 TFLOP/s (audit).
+    assert products.rule == "precision/fp32-accelerator"
+    assert products.cost_ms == pytest.approx(5_752, rel=0.02)  # of mm and addmm
     # When launches return at once, no more than 2,381 ms do.
     assert launches.rule == "sync/launch-blocking"
     assert launches.cost_ms <= 2_381

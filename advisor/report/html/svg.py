@@ -140,7 +140,7 @@ def meter(share: float, label: str) -> Markup:
 def share_bar(share: float) -> Markup:
     """Draw the bar beside a share in a table; the figure says the same, so that it is silent."""
     return Shape(
-        '<svg class="share" width="60" height="8" aria-hidden="true"><rect width="%s" height="8"/></svg>'
+        '<svg class="share" aria-hidden="true"><rect width="%s" height="8"/></svg>'
     ) % span(share)
 
 
