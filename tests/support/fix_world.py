@@ -559,6 +559,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "samples": [torch.rand(8) for _ in range(BATCH)],
         "model": nn.Linear(8, 2),
     },
+    "kernels/attention-copies": lambda scope: {
+        **engines(scope),
+        "q": torch.rand(2, 4, 6, 8),
+        "k": torch.rand(2, 2, 6, 8),
+        "v": torch.rand(2, 2, 6, 8),
+        "groups": 2,
+        "path": "model",
+    },
     "kernels/dense-experts": lambda scope: {
         "tokens": torch.rand(16, 8),
         "scores": torch.rand(16, 4),

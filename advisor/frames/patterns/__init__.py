@@ -49,7 +49,7 @@ SCHEMA = Schema(
              "compared with one number after the other, and counted or picked by each mask), "
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
-             "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label)"),
+             "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of queries, keys or values, before a fused attention)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -65,7 +65,7 @@ SCHEMA = Schema(
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
-                "uneven-rows; parts of the image of a label-part; NULL for other kinds"),
+                "uneven-rows; parts of the image of a label-part; copies of an attention-copy; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -103,7 +103,7 @@ SCHEMA = Schema(
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "
              "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
-             "the part"),
+             "the part; attention-copy: contiguous, or repeated heads"),
     ),
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
+from advisor.frames.patterns.attention_copies import attention_copies
 from advisor.frames.patterns.class_loop import class_loops
 from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
@@ -48,6 +49,7 @@ from advisor.timeline.launch_origin import thread_behind
 
 _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
+    attention_copies,
     biased_convolutions,
     recompute,
     parts_by_label,
