@@ -647,6 +647,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "find_device": lambda model: torch.device("cpu"),
         "batches": [scope["x"]],
     },
+    "gpu-idle/eager-parts": lambda scope: {
+        "pipeline": Pipeline(scope["model"]),
+        "prompt": "a cat",
+    },
     "gpu-idle/unexplained": lambda scope: {"prepare": lambda batch: batch},
     "kernels/slow-optimizer": lambda scope: {
         "Shampoo": lambda parameters, lr, precondition_frequency: torch.optim.SGD(parameters, lr=lr)
@@ -786,10 +790,12 @@ def training_arguments(
 
 
 class Pipeline:
-    """A pipeline of diffusers: a transformer, and images for a prompt."""
+    """A pipeline of diffusers: a transformer with what is around it, and images for a prompt."""
 
     def __init__(self, transformer: nn.Module) -> None:
         self.transformer = transformer
+        self.text_encoder = nn.Linear(2, 2)
+        self.vae = SimpleNamespace(decode=nn.Linear(2, 2))
 
     def __call__(self, prompt: str) -> SimpleNamespace:
         return SimpleNamespace(images=[self.transformer])
