@@ -80,6 +80,7 @@ def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]]
             high_ms=saving.high_ms * left,
             low_share=saving.low_share * left,
             high_share=saving.high_share * left,
+            alone_ms=None,
             basis=f"{saving.basis}; without what is waited for late ranks, {100 * share:.0f} % of it",
         )
     title = finding.title

@@ -207,9 +207,7 @@ def _works(context: Context, frame: Frame, claim: Claim) -> Ints:
     return owners[owners >= 0]
 
 
-def _on_device(
-    context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float, calls: float
-) -> None:
+def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float, calls: float) -> None:
     at = at[at >= 0]
     if action == "hide":
         owned = context.work_cost[graph.work[at]] / np.maximum(graph.dur[at], 1)

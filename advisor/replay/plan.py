@@ -285,8 +285,13 @@ def _together(findings: Sequence[Finding], claims: Sequence[Claim], outcome: Out
         if first is not None and parts:
             low = first.low_ms + sum(low for low, _ in parts.values())
             high = first.high_ms + sum(high for _, high in parts.values())
-            shares = {"low_share": low / whole_ms, "high_share": high / whole_ms}
-            joint = Saving(low_ms=low, high_ms=high, **shares, basis=first.basis + _with_same(parts))
+            joint = Saving(
+                low_ms=low,
+                high_ms=high,
+                low_share=low / whole_ms,
+                high_share=high / whole_ms,
+                basis=first.basis + _with_same(parts),
+            )
             by_rule[lead] = msgspec.structs.replace(by_rule[lead], saving=joint)
     return ranking.arrange(list(by_rule.values()), outcome.matches, [rules[0] for rules in order])
 
@@ -343,9 +348,7 @@ _OTHER, _TELLS_ALONE = 1.5, 0.01
 """Times, and share of the step, by which the middle of a saving alone differs from that behind others, to be said."""
 
 
-def _alone(
-    saving: tuple[float, float], alone: tuple[float, float] | None, whole_ms: float
-) -> dict[str, float] | None:
+def _alone(saving: tuple[float, float], alone: tuple[float, float] | None, whole_ms: float) -> dict[str, float] | None:
     """Return what a fix returns alone, where that is another figure than behind the fixes before it."""
     if alone is None:
         return None

@@ -100,7 +100,7 @@ def joined(
         worth = [rung.worth or (rung.low_before - rung.low, rung.before - rung.high) for rung in rungs]
         low, high = sum(low for low, _ in worth), sum(high for _, high in worth)
         by_itself = alone([rung.rule for rung in rungs]) if high >= least_ms else None
-        if high < least_ms or (by_itself is not None and max(low, high, by_itself[1]) < little_ms):
+        if _hardly(low, high, by_itself, least_ms, little_ms):
             for rung in rungs:
                 taken = spent.get(rung.rule, ())
                 priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
@@ -117,3 +117,8 @@ def joined(
         for rung in rungs[1:]:
             priced.done_by[rung.rule], priced.parts[rung.rule] = lead.rule, returned(rung)
     return priced
+
+
+def _hardly(low: float, high: float, alone: tuple[float, float] | None, least_ms: float, little_ms: float) -> bool:
+    """Tell whether a change returns hardly anything beside those before it, or little there and alone."""
+    return high < least_ms or (alone is not None and max(low, high, alone[1]) < little_ms)

@@ -71,9 +71,8 @@ def limits(context: Context) -> Limits:
     nan = np.full(len(rows), np.nan)
     none = np.full(len(rows), -1, np.int64)
     off = np.zeros(len(rows), np.bool_)
-    out = Limits(
-        *(nan.copy() for _ in range(5)), bound=none, matrix=off, peak_ns=nan, owner=none.copy(), format=none.copy()
-    )
+    flops, moved, limit, reachable, uncached = (nan.copy() for _ in range(5))
+    out = Limits(flops, moved, limit, reachable, uncached, none, off, nan, none.copy(), none.copy())
     known = context.once(modelled_work)
     owner = known.owner[rows] if len(rows) else none
     mine = np.flatnonzero(owner >= 0)

@@ -25,7 +25,13 @@ def steps(
 
 
 # 20 times a step the device idles for 10 us; the first wait of a step behind a synchronization is that one's.
-@fires(cost_ms=0.1925, occurrences=77, severity="high", op="aten::relu", fix="Compile the parts that still launch one by one")
+@fires(
+    cost_ms=0.1925,
+    occurrences=77,
+    severity="high",
+    op="aten::relu",
+    fix="Compile the parts that still launch one by one",
+)
 def a_part_beside_a_graph() -> TraceBuilder:
     return steps()
 

@@ -14,9 +14,11 @@ def detect(
     """One call of the pipeline on one image: each label's part is prepared, and goes through the model."""
     with b.python(f"{file}(65): __call__"):
         for label in range(labels):
-            with b.python(f"{file}({176 if label else 164}): preprocess"):
-                with b.python(f"{FOLDER}/../models/owlv2/image_processing_owlv2.py(368): preprocess"):
-                    b.idle(ms=prepare_ms)
+            with (
+                b.python(f"{file}({176 if label else 164}): preprocess"),
+                b.python(f"{FOLDER}/../models/owlv2/image_processing_owlv2.py(368): preprocess"),
+            ):
+                b.idle(ms=prepare_ms)
             with b.python(f"{file}(184): _forward"), b.op("aten::linear"):
                 b.kernel(GEMM, us=1000 * image_ms)
             b.sync()

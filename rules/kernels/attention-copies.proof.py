@@ -6,16 +6,16 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 
 COPY = "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>"
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
-FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 64, 4, false, false, cutlass::bfloat16_t>>"
+FLASH = (
+    "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 64, 4, false, false, cutlass::bfloat16_t>>"
+)
 BF16 = "c10::BFloat16"
 HEADS = [16, 16, 1024, 64]
 VIEW = [1048576, 64, 1024, 1]  # of [16, 1024, 16 * 64]
 SHARED, AGAIN = [16, 2, 8, 1024, 64], [131072, 64, 0, 128, 1]
 
 
-def copied(
-    b: TraceBuilder, shape: list[int], strides: list[int], us: float, *, by: str = "aten::contiguous"
-) -> None:
+def copied(b: TraceBuilder, shape: list[int], strides: list[int], us: float, *, by: str = "aten::contiguous") -> None:
     with (
         b.op(by, shapes=[shape], dtypes=[BF16], strides=[strides]),
         b.op("aten::clone", shapes=[shape], dtypes=[BF16], strides=[strides]),

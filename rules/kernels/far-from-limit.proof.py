@@ -90,7 +90,9 @@ def fused(us: float) -> TraceBuilder:
     for _ in range(4):
         with b.step():
             name = "triton_poi_fused__unsafe_view_mul_silu_2"
-            with b.op(name, shapes=shapes, dtypes=["c10::BFloat16", "c10::BFloat16", "Scalar"], values=["", "", "268435456"]):
+            with b.op(
+                name, shapes=shapes, dtypes=["c10::BFloat16", "c10::BFloat16", "Scalar"], values=["", "", "268435456"]
+            ):
                 b.kernel(name, us=us)
             b.sync()
     return b

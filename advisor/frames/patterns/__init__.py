@@ -49,7 +49,8 @@ SCHEMA = Schema(
              "compared with one number after the other, and counted or picked by each mask), "
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
-             "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of queries, keys or values, before a fused attention)"),
+             "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
+             "queries, keys or values, before a fused attention)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),

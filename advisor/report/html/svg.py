@@ -139,9 +139,7 @@ def meter(share: float, label: str) -> Markup:
 
 def share_bar(share: float) -> Markup:
     """Draw the bar beside a share in a table; the figure says the same, so that it is silent."""
-    return Shape(
-        '<svg class="share" aria-hidden="true"><rect width="%s" height="8"/></svg>'
-    ) % span(share)
+    return Shape('<svg class="share" aria-hidden="true"><rect width="%s" height="8"/></svg>') % span(share)
 
 
 def classes(most: float, time: float, on: float | None, unsaid: float | None) -> Markup:
