@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from advisor.engine import ranking
@@ -185,6 +186,14 @@ def priced(
         free_ns = int(dur_ns[segments].sum())
         most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + error)
         saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared, error)
+        if saving is not None and shared:
+            all_ns = int(dur_ns[claim.segments].sum())
+            most_ns = max(all_ns - held_ns(claim), 0.0) * (1 + error)
+            whole = _saving(claim, all_ns, most_ns, whole_ns, whole_ms, whole_ms, [], error)
+            alone = None if whole is None else (whole.low_ms, whole.high_ms)
+            saving = msgspec.structs.replace(
+                saving, alone_ms=other_alone((saving.low_ms, saving.high_ms), alone, whole_ms)
+            )
         if saving is not None and saving.high_share < ranking.HARDLY:
             done[index] = replace(claim, after=tuple(shared))
             continue
@@ -214,6 +223,22 @@ def more_for(error: float) -> str:
     """Return what a basis says of the part by which times may be too low; empty for none."""
     words = "more at the upper end, for what differs from run to run and what runs faster beside it"
     return f"; {100 * error:.3g} % {words}" if error else ""
+
+
+_OTHER, _TELLS_ALONE = 1.5, 0.01
+"""Times, and share of the step, by which the middle of a saving alone differs from that behind others, to be said."""
+
+
+def other_alone(
+    saving: tuple[float, float], alone: tuple[float, float] | None, whole_ms: float
+) -> dict[str, float] | None:
+    """Return what a fix returns alone, where that is another figure than behind the fixes before it."""
+    if alone is None:
+        return None
+    less, more = sorted((sum(saving) / 2, sum(alone) / 2))
+    if more < _OTHER * less or more - less < _TELLS_ALONE * whole_ms:
+        return None
+    return {"low": alone[0], "high": alone[1]}
 
 
 def _saving(

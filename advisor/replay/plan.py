@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.counting import duration, durations
 from advisor.engine import ranking
-from advisor.engine.claims import more_for, priced, ranked_bundles
+from advisor.engine.claims import more_for, other_alone, priced, ranked_bundles
 from advisor.results.analysis import Finding, PlanStep, Saving
 from advisor.roofline.limits import limits
 from advisor.timeline.unprofiled import unprofiled
@@ -339,20 +339,6 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
             high_share=high / whole_ms,
             basis=basis,
             recorded_ms=recorded,
-            alone_ms=_alone(saving, prices.alone.get(finding.rule), whole_ms),
+            alone_ms=other_alone(saving, prices.alone.get(finding.rule), whole_ms),
         ),
     )
-
-
-_OTHER, _TELLS_ALONE = 1.5, 0.01
-"""Times, and share of the step, by which the middle of a saving alone differs from that behind others, to be said."""
-
-
-def _alone(saving: tuple[float, float], alone: tuple[float, float] | None, whole_ms: float) -> dict[str, float] | None:
-    """Return what a fix returns alone, where that is another figure than behind the fixes before it."""
-    if alone is None:
-        return None
-    less, more = sorted((sum(saving) / 2, sum(alone) / 2))
-    if more < _OTHER * less or more - less < _TELLS_ALONE * whole_ms:
-        return None
-    return {"low": alone[0], "high": alone[1]}

@@ -114,3 +114,39 @@ def test_nor_is_one_of_a_real_trace(name: str) -> None:
     result = analyzed(name)
     if result.plan and not real(name).context.cpu_program:
         holds(real(name), result, 0.02)
+
+
+def test_what_a_fix_returns_alone_is_said_where_it_is_another_figure(tmp_path: Path) -> None:
+    """A host of 10 ms, 100 us for each product, beside products of 80 us: faster ones return nothing while it sets the pace.
+
+    Launched as one, or nearly, the products' 8 ms set it, and then an eighth of them is 1.
+    """
+    b = TraceBuilder(V100, host_us=0, latency_us=0, with_stack=False)
+    for _ in range(5):
+        with b.step():
+            for _ in range(100):
+                with b.op("aten::mm"):
+                    b.idle(us=100)
+                    b.kernel(GEMM, us=80)
+    b.sync()
+    _, result = built(b, tmp_path)
+    launches, products = result.findings
+    assert (launches.rule, products.rule) == ("gpu-idle/launch-bound", "precision/no-tensor-cores")
+    assert launches.saving is not None
+    assert products.saving is not None
+    assert launches.saving.alone_ms is None
+    assert products.saving.high_ms == pytest.approx(8 * 0.874, abs=0.02)
+    assert products.saving.alone_ms == {"low": 0.0, "high": 0.0}
+    assert "(9.8–70 %), alone nothing" in " ".join(render("text", result, Options()).decode().split())
+    for form in ("html", "markdown"):
+        assert b"; alone nothing" in render(form, result, Options()), form
+
+
+@pytest.mark.real
+def test_waits_for_single_values_return_more_alone_than_behind_faster_products() -> None:
+    """11.6 ms by an auditor's replay without the waits, 0.65 to 0.81 behind bf16 (switch_transformer)."""
+    (waits,) = [one for one in analyzed("a100_switch_transformer").findings if one.rule == "sync/scalar-readback"]
+    assert waits.saving is not None
+    assert waits.saving.alone_ms is not None
+    assert waits.saving.alone_ms["high"] == pytest.approx(11.6, rel=0.02)
+    assert waits.saving.high_ms < 1
