@@ -255,7 +255,10 @@ def _items(text: str, key: str, start: int) -> tuple[list[Any], int, bool]:
         if text[at : at + 1] == "]":
             return out, lost, False
         try:
-            item, at = decoder.raw_decode(text, at)
+            item, end = decoder.raw_decode(text, at)
+            if "\\ud" in text[at:end].lower():
+                json.dumps(item, ensure_ascii=False).encode()  # half a surrogate pair is no character
+            at = end
             out.append(item)
         except (ValueError, RecursionError):
             following = _BETWEEN.search(text, at)

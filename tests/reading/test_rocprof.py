@@ -80,6 +80,16 @@ def test_a_damaged_record_costs_itself_alone(tmp_path: Path) -> None:
     assert any(code == "skipped" for code, _ in recorded.notes)
 
 
+def test_half_a_surrogate_pair_in_a_file_that_was_cut_costs_its_record_alone(tmp_path: Path) -> None:
+    root = rocprof()
+    root["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"][3]["note"] = "\ud800"
+    text = json.dumps(root).encode()
+    assert b"\\ud800" in text
+    recorded = stream.read(write(tmp_path / "x", text[:-4]))
+    assert len(recorded.tables["kernel"]["ts"]) == STEPS - 1
+    assert all(raw.decode() for raw in recorded.raws if raw)
+
+
 def test_values_of_other_kinds_are_left_out(tmp_path: Path) -> None:
     root = rocprof()
     records = root["rocprofiler-sdk-tool"][0]["buffer_records"]
