@@ -335,6 +335,33 @@ def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, I
     return np.flatnonzero(at >= 0), at[at >= 0], functions
 
 
+def called_at(context: Context, places: Sequence[tuple[str, int, str]], *, backward: bool = False) -> tuple[Ints, Ints]:
+    """Rows of operators that the user's own line in one of *places* calls (file, line, operator, "" for all), and inside them.
+
+    With *backward* the backward pass of these as well. Beside the rows the index of the place of each.
+    """
+    host, rows = context.recording.host, nodes(context)
+    if not places or not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    codes: dict[tuple[str, int], list[int]] = {}
+    for code, known in enumerate(host.places):
+        codes.setdefault((known.file, known.line), []).append(code)
+    own = np.full(host.size, -1, np.int64)
+    user, name = host.attributes.user[rows], host.name[rows]
+    forward = context.phases(rows) != BACKWARD
+    for at, (file, line, operator) in enumerate(places):
+        here = np.isin(user, codes.get((file, line), [])) & forward
+        if operator:
+            here &= np.array([each == operator for each in context.names], np.bool_)[name]
+        own[rows[here]] = at
+    if backward:
+        at = host.with_backward(host.flow(own))[rows]
+        return np.flatnonzero(at >= 0), at[at >= 0]
+    at = host.flow(own)[rows]
+    chosen = np.flatnonzero((at >= 0) & forward)
+    return chosen, at[chosen]
+
+
 def parts_of(context: Context, chosen: Ints) -> tuple[Ints, Ints]:
     """Segments that the *chosen* rows own, and for each the place of its row among these."""
     row_of = np.full(len(nodes(context)), -1, np.int64)
