@@ -355,11 +355,11 @@ def called_at(context: Context, places: Sequence[tuple[str, int, str]], *, backw
             here &= np.array([each == operator for each in context.names], np.bool_)[name]
         own[rows[here]] = at
     if backward:
-        at = host.with_backward(host.flow(own))[rows]
-        return np.flatnonzero(at >= 0), at[at >= 0]
-    at = host.flow(own)[rows]
-    chosen = np.flatnonzero((at >= 0) & forward)
-    return chosen, at[chosen]
+        index = host.with_backward(host.flow(own))[rows]
+        return np.flatnonzero(index >= 0), index[index >= 0]
+    index = host.flow(own)[rows]
+    chosen = np.flatnonzero((index >= 0) & forward)
+    return chosen, index[chosen]
 
 
 def parts_of(context: Context, chosen: Ints) -> tuple[Ints, Ints]:
