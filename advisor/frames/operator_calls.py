@@ -34,7 +34,7 @@ SCHEMA = Schema(
              "backward"),
         flag("prepares", "it, or the operator around it, sorts whole numbers, removes duplicates, counts, builds a sparse tensor, "
              "measures distances of all pairs, decomposes, inverts or solves"),
-        flag("resized", "such an operator, given in each of three steps or more, at its line, sizes that it has in no other step: its "
+        flag("resized", "such an operator, whose line gives it, in each of three steps or more, sizes of that step alone: its "
              "input is another each time"),
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
@@ -161,7 +161,7 @@ def _resized(context: Context, around: Ints, prepares: Bools) -> Bools:
         for key, sizes in steps.items()
         if len(set().union(*sizes.values())) >= _LEAST_STEPS and all(len(each) == 1 for each in sizes.values())
     }
-    return np.isin(around, nodes[[key in other for key in keys]] if len(keys) else nodes)
+    return np.isin(around, nodes[[key in other for key in keys]] if keys else nodes)
 
 
 def _trails(context: Context, rows: Ints, differentiated: Bools) -> Bools:
