@@ -39,6 +39,8 @@ _NAMES = (
     "repeated_calls",
     "shared_cores",
     "single_calls",
+    "constant_calls",
+    "factorizations",
     "arrivals",
     "launchers",
     "stages",

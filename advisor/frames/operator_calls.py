@@ -34,6 +34,8 @@ SCHEMA = Schema(
              "backward"),
         flag("prepares", "it, or the operator around it, sorts whole numbers, removes duplicates, counts, builds a sparse tensor, "
              "measures distances of all pairs, decomposes, inverts or solves"),
+        flag("resized", "such an operator, whose line gives it, in each of three steps or more, sizes of that step alone: its "
+             "input is another each time"),
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
         flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
@@ -58,6 +60,8 @@ LONGEST_NS = 100_000
 _SMALL_NS = 30_000
 _TINY_NS = 10_000
 _TURNS = 200
+_LEAST_STEPS = 3
+"""Steps with sizes of their own from which on they are taken to differ in all."""
 _PICKS = 0.4
 """Part of a line's small operators that pick numbers, from which on that is what its loop is for."""
 _SINGLE = re.compile(r"^\[\[\d+\]")
@@ -101,6 +105,7 @@ def build(context: Context) -> pd.DataFrame:
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
     numbers, picks = _numbers(context, rows), _element_share(context, rows, length, element)
     around = _outermost(context, rows)
+    prepares = _prepares(context, around)
     differentiated = np.isin(around, _differentiated(context, rows))
     outermost = host.name[around]
     frame |= {
@@ -110,7 +115,8 @@ def build(context: Context) -> pd.DataFrame:
         "numbered": _numbered(context, rows),
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
         "native": _native(context, rows),
-        "prepares": _prepares(context, around),
+        "prepares": prepares,
+        "resized": prepares & _resized(context, around, prepares),
         "differentiated": differentiated,
         "trails": _trails(context, rows, differentiated),
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
@@ -137,6 +143,25 @@ def _prepares(context: Context, around: Ints) -> Bools:
         scores = {code for code in distinct(types).tolist() if 0 <= code < len(raws) and _SCORES.match(raws[code])}
         found[orders] &= ~np.isin(types, sorted(scores))
     return found
+
+
+def _resized(context: Context, around: Ints, prepares: Bools) -> Bools:
+    """Flag rows inside operators whose sizes differ from step to step: of their line and name, no two steps have one in common."""
+    host = context.recording.host
+    nodes = distinct(around[prepares])
+    step, dims = context.recording.step_of(host.start[nodes]), context.op_column(nodes, "dims")
+    steps: dict[tuple[int, int], dict[int, set[int]]] = {}
+    place = host.attributes.user[nodes]
+    keys = list(zip(place.tolist(), host.name[nodes].tolist(), strict=True))
+    for key, at, size in zip(keys, step.tolist(), dims.tolist(), strict=True):
+        if at >= 0 and size >= 0:
+            steps.setdefault(key, {}).setdefault(size, set()).add(at)
+    other = {
+        key
+        for key, sizes in steps.items()
+        if len(set().union(*sizes.values())) >= _LEAST_STEPS and all(len(each) == 1 for each in sizes.values())
+    }
+    return np.isin(around, nodes[[key in other for key in keys]] if keys else nodes)
 
 
 def _trails(context: Context, rows: Ints, differentiated: Bools) -> Bools:
@@ -333,6 +358,33 @@ def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, I
     forward = np.where(host.attributes.phase == BACKWARD, -1, index)
     at = host.with_backward(forward)[rows]
     return np.flatnonzero(at >= 0), at[at >= 0], functions
+
+
+def called_at(context: Context, places: Sequence[tuple[str, int, str]], *, backward: bool = False) -> tuple[Ints, Ints]:
+    """Rows of operators that the user's own line in one of *places* calls (file, line, operator, "" for all), and inside them.
+
+    With *backward* the backward pass of these as well. Beside the rows the index of the place of each.
+    """
+    host, rows = context.recording.host, nodes(context)
+    if not places or not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    codes: dict[tuple[str, int], list[int]] = {}
+    for code, known in enumerate(host.places):
+        codes.setdefault((known.file, known.line), []).append(code)
+    own = np.full(host.size, -1, np.int64)
+    user, name = host.attributes.user[rows], host.name[rows]
+    forward = context.phases(rows) != BACKWARD
+    for at, (file, line, operator) in enumerate(places):
+        here = np.isin(user, codes.get((file, line), [])) & forward
+        if operator:
+            here &= np.array([each == operator for each in context.names], np.bool_)[name]
+        own[rows[here]] = at
+    if backward:
+        index = host.with_backward(host.flow(own))[rows]
+        return np.flatnonzero(index >= 0), index[index >= 0]
+    index = host.flow(own)[rows]
+    chosen = np.flatnonzero((index >= 0) & forward)
+    return chosen, index[chosen]
 
 
 def parts_of(context: Context, chosen: Ints) -> tuple[Ints, Ints]:

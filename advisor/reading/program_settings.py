@@ -130,6 +130,37 @@ class Single(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Constant(Struct, frozen=True, omit_defaults=True):
+    """A line whose operators, those named *operator* or all, make in *calls* calls of a step what an earlier one made as well.
+
+    They are given nothing but numbers of the code, and buffers of modules. ``share`` is the part of the time of these operators
+    that such calls take.
+    """
+
+    calls: int
+    share: float
+    operator: str = ""
+    file: str = ""
+    line: int = 0
+
+
+class Factor(Struct, frozen=True, omit_defaults=True):
+    """A line that decomposes matrices, or inverts them, by *operator* in *calls* calls of a step; of *size* rows and more.
+
+    ``again`` is how often the step decomposes the same matrix, at this line and others. ``columns`` is how many columns an inverse
+    multiplies, 0 where something else is done with it. ``gradient``: a gradient flows through it.
+    """
+
+    operator: str
+    calls: int
+    size: int
+    again: int = 1
+    columns: int = 0
+    gradient: bool = False
+    file: str = ""
+    line: int = 0
+
+
 class Uneven(Struct, frozen=True, omit_defaults=True):
     """Rows of differing length in the first batches, padded at one end: *widths* are the batches', *rows* how many are in one.
 
@@ -162,8 +193,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
-    ``batch_bytes`` the tensors of one of the first batches. ``repeats`` and ``singles`` are of one step, None
-    where none was watched. Lists are empty where there was nothing of the kind.
+    ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles`` and ``factors`` are of one step,
+    ``constants`` of two, None where none was watched. Lists are empty where there was nothing of the kind.
     """
 
     version: int = VERSION
@@ -186,6 +217,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     compiled: tuple[Compiled, ...] = ()
     repeats: tuple[Repeat, ...] | None = None
     singles: tuple[Single, ...] | None = None
+    constants: tuple[Constant, ...] | None = None
+    factors: tuple[Factor, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -280,6 +313,8 @@ def read(value: Any) -> Recorded | None:
         compiled=_entries(value.get("compiled"), _compiled),
         repeats=_entries(repeats, _repeat) if isinstance(repeats := value.get("repeats"), list) else None,
         singles=_entries(singles, _single) if isinstance(singles := value.get("singles"), list) else None,
+        constants=_entries(constants, _constant) if isinstance(constants := value.get("constants"), list) else None,
+        factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
@@ -414,6 +449,24 @@ def _single(entry: Table) -> Single | None:
     if module is None or calls is None or loops is None or not share or not place:
         return None
     return Single(module=module, calls=calls, loops=min(loops, calls), share=share, **place)
+
+
+def _constant(entry: Table) -> Constant | None:
+    calls, share = between(entry.get("calls"), 1, _MOST_COUNT), real(entry.get("share"), 1.0)
+    place = _place(entry)
+    if calls is None or not share or not place:
+        return None
+    return Constant(calls=calls, share=share, operator=word(entry.get("operator", ""), 100) or "", **place)
+
+
+def _factor(entry: Table) -> Factor | None:
+    operator, calls = word(entry.get("operator"), 100), between(entry.get("calls"), 1, _MOST_COUNT)
+    size, again = between(entry.get("size"), 1, _MOST_COUNT), between(entry.get("again", 1), 1, _MOST_COUNT)
+    columns, place = between(entry.get("columns", 0), 0, _MOST_COUNT), _place(entry)
+    if operator is None or calls is None or size is None or again is None or columns is None or not place:
+        return None
+    gradient = flag(entry.get("gradient")) or False
+    return Factor(operator=operator, calls=calls, size=size, again=again, columns=columns, gradient=gradient, **place)
 
 
 def _uneven(entry: Table) -> Uneven | None:

@@ -65,8 +65,9 @@ class Between:
         torch = self._torch
         tracing = getattr(torch._C, "_get_tracing_state", lambda: None)() is not None
         functorch = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None)() is not None
-        dispatch = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)() > 0
-        return bool(tracing or functorch or dispatch or (hasattr(torch, "compiler") and torch.compiler.is_compiling()))
+        modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)()
+        others = any(not getattr(torch._C._get_dispatch_stack_at(at), "advisor", False) for at in range(modes))
+        return bool(tracing or functorch or others or (hasattr(torch, "compiler") and torch.compiler.is_compiling()))
 
     # ---- functions
 

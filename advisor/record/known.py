@@ -20,6 +20,9 @@ from advisor.record.places import is_library
 _MOST_FRAMES, _MOST_PARTS, _DEEPEST = 8, 4096, 3
 _MOST_BYTES = 1 << 26
 _MOST_ROWS = 1024
+_WHOLE_BYTES = 1 << 20
+"""Tensors up to this size are compared byte by byte, larger ones by blocks spread over them."""
+_BLOCKS, _BLOCK_BYTES = 32, 1 << 12
 _MOST_SOUGHT = 8
 """Values of loops' variables that it is asked of what holds them: each takes a look at all objects that there are."""
 
@@ -159,6 +162,23 @@ def digest(tensor: Any, most: int | None = None) -> bytes:
     found = hashlib.blake2b(ctypes.string_at(flat.data_ptr(), length) if length else b"", digest_size=16)
     found.update(str(flat.dtype).encode())
     return found.digest()
+
+
+def sampled(tensor: Any) -> bytes:
+    """Return what is the same for tensors of the same bytes from first to last element; of large ones blocks are read."""
+    found = hashlib.blake2b(digest_size=16)
+    for start, length in _blocks(span(tensor)):
+        found.update(ctypes.string_at(tensor.data_ptr() + start, length))
+    return found.digest()
+
+
+def _blocks(length: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and length of what is read of so many bytes."""
+    if length <= _WHOLE_BYTES:
+        yield 0, length
+        return
+    for block in range(_BLOCKS):
+        yield (length - _BLOCK_BYTES) * block // (_BLOCKS - 1), _BLOCK_BYTES
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

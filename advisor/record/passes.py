@@ -18,6 +18,7 @@ from advisor.record import INLINE, SECOND_PASS, memory
 from advisor.record.collections import Collections
 from advisor.record.lines import Lines
 
+WATCH = "watch"
 # Steps of the pass for stacks: a second one where the first takes another way than the steps that were timed.
 STACK_STEPS = 2
 WARMUP = 1
@@ -56,7 +57,7 @@ class Passes:
     """Runs torch.profiler over the steps that :meth:`boundary` divides. *on_end* is called once, with no profiler running.
 
     *around* is told before ours begins or ends (True) and after (False). ``files`` are the traces by pass, ``steps`` how many
-    whole steps each holds.
+    whole steps each holds. In one more step behind them nothing is recorded, and ``watching`` is true.
     """
 
     def __init__(self, steps: int, stacks: str, on_end: Callable[[], None], around: Callable[[bool], None]) -> None:
@@ -69,6 +70,8 @@ class Passes:
         self._plan = [Pass("timing", WARMUP, steps, stacks == INLINE, folder / "timing.json")]
         if stacks == SECOND_PASS:
             self._plan.append(Pass("stacks", 0, min(STACK_STEPS, steps), True, folder / "stacks.json"))
+        self._plan.append(Pass(WATCH, 0, 1, False, folder))
+        self.watching = False
         # torch before 2.2 has no spans that are cheap enough to mark lines with.
         span = getattr(torch._C._profiler, "_RecordFunctionFast", None)
         self.lines = Lines(span) if span is not None and stacks == SECOND_PASS else None
@@ -118,6 +121,10 @@ class Passes:
         """End a step and begin the next."""
         if self.done:
             return
+        if self.watching:
+            self.watching = False
+            self._next()
+            return
         if self._profiler is None:
             if not self.blocked and not torch._C._autograd._profiler_enabled():
                 self._start()
@@ -143,6 +150,11 @@ class Passes:
         if self._profiler is not None:
             self._cut()
         self._plan.clear()
+        self.watching = False
+
+    def leave_out_watching(self) -> None:
+        """Plan no step in which nothing is recorded."""
+        self._plan = [planned for planned in self._plan if planned.name != WATCH]
 
     def interrupt(self) -> None:
         """Make way for another profiler. A pass that is not complete by then is recorded when it is over, if any steps are left."""
@@ -195,7 +207,7 @@ class Passes:
     def _fit_stacks(self) -> None:
         """Shorten the pass for stacks, or leave it out, where it would not fit, by the size of the first one's file."""
         timing = self.files.get("timing")
-        if timing is None or self._room is None:
+        if timing is None or self._room is None or self._plan[0].name == WATCH:
             return
         a_step = timing.stat().st_size / max(self.steps["timing"], 1) * _PER_FILE_BYTE * _STACK_EVENTS
         fitting = int(self._room // max(a_step, 1.0))
@@ -207,6 +219,9 @@ class Passes:
 
     def _start(self) -> None:
         current = self._plan[0]
+        if current.name == WATCH:
+            self.watching = True
+            return
         if self._room is None and (free := memory.available()) is not None:
             self._room = free * _PART
         self._resident = memory.resident()

@@ -6,15 +6,13 @@ lies on the host is compared, and only as long as little time is spent on it.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import hashlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +20,12 @@ from msgspec import structs
 
 from advisor.reading.program_settings import MOST_ENTRIES, Repeat, Single
 from advisor.record import rows
+from advisor.record.known import sampled
 from advisor.record.places import caller
 from advisor.record.singles import Group, Singles
 
 _MOST_SECONDS = 3.0
 _DEEPEST, _MOST_PARTS = 4, 64
-_WHOLE_BYTES = 1 << 20
-"""Tensors up to this size are compared byte by byte, larger ones by blocks spread over them."""
-_BLOCKS, _BLOCK_BYTES = 32, 1 << 12
 _Key = tuple[Any, ...]
 
 
@@ -61,16 +57,21 @@ class Repeats:
 
     ``singles`` are the places of those that could be one call. Both are None before that, and where to compare them took too
     long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were; *look* is shown
-    what the outermost modules are called with.
+    what the outermost modules are called with; in *hidden*, nobody else sees what the watching itself runs.
     """
 
     def __init__(
-        self, torch: Any, batches: Callable[[], int] = int, look: Callable[[Any, Any], None] | None = None
+        self,
+        torch: Any,
+        batches: Callable[[], int] = int,
+        look: Callable[[Any, Any], None] | None = None,
+        hidden: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.found: tuple[Repeat, ...] | None = None
         self.singles: tuple[Single, ...] | None = None
         self._torch = torch
         self._look = look
+        self._hidden = hidden
         self._original: Any = None
         self._replacement: Any = None
         self._calls: list[_Call] = []
@@ -146,22 +147,24 @@ class Repeats:
             return original(module, *args, **options)
         frame = sys._getframe(2)
         self._groups.pause()
-        with self._torch._C.DisableTorchFunction():  # modes of the program's see nothing of this
+        with self._hidden(), self._torch._C.DisableTorchFunction():  # modes of the program's see nothing of this
             call, before = self._enter(module, args, options, frame)
         began = time.perf_counter()
         try:
             output = original(module, *args, **options)
         except BaseException:
             if self._end(call):
-                self._behind(call, module, (args, options), None)
+                with self._hidden():
+                    self._behind(call, module, (args, options), None)
             raise
         ended = time.perf_counter()
         self._groups.pause()
         if self._end(call):
             call.seconds = ended - began - (self._spent - before)
-            with self._torch._C.DisableTorchFunction():
-                self._leave(call, args, options, output)
-            self._behind(call, module, (args, options), output)
+            with self._hidden():
+                with self._torch._C.DisableTorchFunction():
+                    self._leave(call, args, options, output)
+                self._behind(call, module, (args, options), output)
             self._spent += time.perf_counter() - ended
         return output
 
@@ -247,15 +250,7 @@ class Repeats:
             or tensor.is_neg()
         ):
             raise _Unknown
-        shape, strides = tuple(tensor.shape), tensor.stride()
-        extent = 0
-        if tensor.numel():
-            last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-            extent = (last + 1) * tensor.element_size()
-        digest = hashlib.blake2b(digest_size=16)
-        for start, length in _blocks(extent):
-            digest.update(ctypes.string_at(tensor.data_ptr() + start, length))
-        return (str(tensor.dtype), shape, strides, digest.digest())
+        return (str(tensor.dtype), tuple(tensor.shape), tensor.stride(), sampled(tensor))
 
     def _summary(self) -> tuple[Repeat, ...]:
         """Return the places of calls that compute again and run inside none that does; those of most time first."""
@@ -317,12 +312,3 @@ def _repeat(again: list[_Call], calls: list[_Call], whole: float) -> tuple[float
     else:
         share = sum(call.spare for call in again) / len(again)
     return seconds, Repeat(kind, same, repeats, round(share, 4))
-
-
-def _blocks(length: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and length of what is read of so many bytes."""
-    if length <= _WHOLE_BYTES:
-        yield 0, length
-        return
-    for block in range(_BLOCKS):
-        yield (length - _BLOCK_BYTES) * block // (_BLOCKS - 1), _BLOCK_BYTES

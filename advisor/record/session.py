@@ -15,6 +15,7 @@ import torch
 
 from advisor.reading.program_settings import Recorded
 from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
+from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.repeats import Repeats
@@ -125,6 +126,7 @@ class Session:
         self._load: load.Load | None = None
         self._shares: load.Load | None = None
         self._repeats: Repeats | None = None
+        self._constants: Constants | None = None
         self._profiled_from = self._profiled_to = 0.0
 
     def begin(self, *, whole_block: bool = False) -> None:
@@ -202,8 +204,9 @@ class Session:
             # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
             self._shares = load.between(self._load_from, load.now())
             self._settings.workers.end()
+        self._end_watching()
         self._passes.boundary()
-        self._watch_repeats(before)
+        self._begin_watching(before)
         if timing and "timing" in self._passes.files:
             # With the time that the profiler took to end: that the machine is busy shows in it as well, and no step is longer.
             self._load = load.between(self._load_from, load.now())
@@ -216,22 +219,40 @@ class Session:
         if timing and "timing" in self._passes.files:
             self._backwards[1] = self._steps.backwards + 1
 
-    def _watch_repeats(self, before: bool) -> None:
-        """Watch the calls of modules in the warm-up step. *before*: whether the profiler was running already."""
+    def _end_watching(self) -> None:
+        """End what was watched in the step that ends here."""
         if self._repeats is not None:
             self._repeats.stop()
+        if self._constants is not None:
+            self._constants.stop()
+        if self._passes.recording and (self._constants is None or not self._constants.worthwhile):
+            self._passes.leave_out_watching()
+
+    def _begin_watching(self, before: bool) -> None:
+        """Watch calls of modules and constants in the warm-up step, and constants in a step behind the passes.
+
+        *before*: whether the profiler was running already.
+        """
+        if self._passes.watching and self._constants is not None:
+            self._constants.start()
         elif (
-            self._passes.recording
+            self._repeats is None
+            and self._passes.recording
             and not before
             and not self._settings.has_compiled
             and not torch.cuda.is_initialized()
         ):
             steps = self._steps
             batches = self._settings.batches
+            self._constants = Constants(torch)
             self._repeats = Repeats(
-                torch, lambda: steps.count(BATCHES) if steps is not None else 0, batches.look_at_call
+                torch,
+                lambda: steps.count(BATCHES) if steps is not None else 0,
+                batches.look_at_call,
+                self._constants.hidden,
             )
             self._repeats.start()
+            self._constants.start()
 
     def _around(self, own: bool) -> None:
         self._hooks.own_profiler = own
@@ -239,6 +260,8 @@ class Session:
     def _on_other_profiler(self, begins: bool) -> None:
         self._had_other_profiler = True
         if begins and not self._over:
+            if self._constants is not None:
+                self._constants.stop()
             self._guarded(self._passes.interrupt)
         elif not begins:
             self._passes.blocked = False
@@ -259,8 +282,9 @@ class Session:
         self._over = True
         self._closed.set()
         self._settings.workers.stop()
-        if self._repeats is not None:
-            self._repeats.stop()
+        for watch in (self._repeats, self._constants):
+            if watch is not None:
+                watch.stop()
         self._hooks.remove()
 
     def _finish(self) -> None:
@@ -366,8 +390,9 @@ class Session:
     def _cut_short(self) -> None:
         """Write the whole steps that there are of a recording that other steps broke off."""
         self._profiled_to = time.monotonic()
-        if self._repeats is not None:
-            self._repeats.stop()
+        for watch in (self._repeats, self._constants):
+            if watch is not None:
+                watch.stop()
         self._passes.stop()
         self._hooks.recording = False
         if "timing" in self._passes.files:
@@ -437,6 +462,8 @@ class Session:
             unprofiled_step_ms=self._unprofiled,
             repeats=self._repeats.found if self._repeats is not None else None,
             singles=self._repeats.singles if self._repeats is not None else None,
+            constants=self._constants.found if self._constants is not None else None,
+            factors=self._constants.factors if self._constants is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
             unprofiled_growth_bytes=self._growth,

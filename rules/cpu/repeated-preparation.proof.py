@@ -16,6 +16,7 @@ def graph(
     training: bool = True,
     differentiated: bool = False,
     loader: bool = False,
+    grows: int | None = None,
 ) -> TraceBuilder:
     """Steps of one product, forward and backward, and of an operator with others inside it."""
     b = TraceBuilder(device, host_us=0)
@@ -25,7 +26,9 @@ def graph(
                 with b.loader(us=10):
                     pass
             if step % every == 0:
-                with b.python("model.py(52): normalized"), b.op(name, seq=2 * step if differentiated else None):
+                args = None if grows is None else {"Input Dims": [[4096 + grows * step]]}
+                numbered = 2 * step if differentiated else None
+                with b.python("model.py(52): normalized"), b.op(name, seq=numbered, args=args):
                     for _ in range(inside):
                         with b.op("aten::equal", us=us):
                             pass
@@ -60,6 +63,17 @@ def a_norm_prepares_nothing() -> TraceBuilder:
 @quiet
 def an_inverse_that_is_learned_through() -> TraceBuilder:
     return graph("aten::linalg_inv_ex", differentiated=True)
+
+
+@fires(cost_ms=2.0, severity="high")
+def of_one_size_in_each_step() -> TraceBuilder:
+    return graph(grows=0)
+
+
+# A metric over all that was seen so far: nothing of it is there already.
+@quiet
+def a_history_that_grows() -> TraceBuilder:
+    return graph(grows=4096)
 
 
 @quiet("not_applicable")

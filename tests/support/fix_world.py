@@ -7,6 +7,7 @@ their own, more ranks, or code that uses what their snippets define.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import logging
@@ -448,6 +449,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "y": torch.rand(4),
         "limit": 0.0,
     },
+    "cpu/constant-again": lambda scope: {
+        "functools": functools,
+        "sinc_kernel": lambda orig, new: torch.sinc(torch.linspace(-3, 3, 7) * new / orig).expand(new, 1, -1),
+    },
+    **{
+        rule: lambda scope: {"K": 3 * torch.eye(6) + torch.ones(6, 6), "r": torch.rand(6)}
+        for rule in ("cpu/explicit-inverse", "cpu/factored-again")
+    },
     "cpu/repeated-preparation": lambda scope: {
         "edges": torch.tensor([[0, 0, 1], [1, 1, 2]]),
         "propagate": lambda edges, hidden: torch.zeros_like(hidden).index_add_(0, edges[1], hidden[edges[0]]),
@@ -682,6 +691,12 @@ if forward is not None:
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
     "cpu/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
+    "cpu/constant-again": "assert resample(torch.rand(1, 1, 30), 3, 2).shape == (1, 2, 8)",
+    "cpu/explicit-inverse": "assert torch.allclose(fit, r @ K.inverse() @ r)",
+    "cpu/factored-again": """
+assert torch.allclose(log_det, K.logdet())
+assert torch.allclose(fit, r @ K.inverse() @ r)
+""",
     "cpu/repeated-preparation": """
 assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).shape == (3, 4)
 """,
