@@ -244,14 +244,23 @@ class Trace:
 
         return self._context.once(row)
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """A frame by name. Raises UsageError for a name that is none."""
-        if name not in self._frames:
-            if name not in FRAMES:
-                raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
-            from advisor.frames.values import as_declared
+    def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none."""
+        if name not in FRAMES:
+            raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
+        frame, known = FRAMES[name], self._frames.get(name)
+        names = [
+            column
+            for column in frame.schema.names()
+            if (columns is None or column in columns) and (known is None or column not in known)
+        ]
+        if known is None and not names:
+            names = frame.schema.names()[:1]  # rows there are all the same
+        if known is None or names:
+            from advisor.frames.values import as_declared, joined
 
-            self._frames[name] = as_declared(FRAMES[name].build(self._context), FRAMES[name].schema)
+            table = as_declared(frame.table(self._context, names), frame.schema)
+            self._frames[name] = table if known is None else joined(known, table, frame.schema)
         return self._frames[name]
 
     def query(self, sql: str) -> pd.DataFrame:
@@ -293,7 +302,7 @@ class Trace:
 
     def harness(self, frame: str) -> Bools:
         """Rows of a frame that lie in what a benchmark does around what it measures; none of the frame `steps`."""
-        table = self.frame(frame)
+        table = self.frame(frame, ("start_ns", "dur_ns"))
         if frame == "steps" or not {"start_ns", "dur_ns"} <= set(table.columns):
             return np.zeros(len(table), np.bool_)
         start = table["start_ns"].to_numpy(np.int64)

@@ -186,7 +186,9 @@ class Replay:
         low = min(taken.shorter_low, low_before - before + high)  # the cautious step is never the shorter one
         recorded = queue.worlds[0]
         bound = (
-            bound_by(self.context, self.graph, recorded.timeline(), self._loader(recorded.high)) if taken.high > 0 else ""
+            bound_by(self.context, self.graph, recorded.timeline(), self._loader(recorded.high))
+            if taken.high > 0
+            else ""
         )
         return Rung(
             rule,
