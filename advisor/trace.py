@@ -245,22 +245,20 @@ class Trace:
         return self._context.once(row)
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none."""
+        """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none.
+
+        Whole frames are kept; a few columns of one of very many rows are not.
+        """
+        if name in self._frames:
+            return self._frames[name]
         if name not in FRAMES:
             raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
-        frame, known = FRAMES[name], self._frames.get(name)
-        names = [
-            column
-            for column in frame.schema.names()
-            if (columns is None or column in columns) and (known is None or column not in known)
-        ]
-        if known is None and not names:
-            names = frame.schema.names()[:1]  # rows there are all the same
-        if known is None or names:
-            from advisor.frames.values import as_declared, joined
+        from advisor.frames.values import as_declared
 
-            table = as_declared(frame.table(self._context, names), frame.schema)
-            self._frames[name] = table if known is None else joined(known, table, frame.schema)
+        frame = FRAMES[name]
+        if columns is not None and frame.makers is not None:
+            return as_declared(frame.table(self._context, columns), frame.schema)
+        self._frames[name] = as_declared(frame.build(self._context), frame.schema)
         return self._frames[name]
 
     def query(self, sql: str) -> pd.DataFrame:

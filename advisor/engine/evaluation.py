@@ -20,7 +20,7 @@ from advisor.engine.categories import answered
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
-from advisor.frames.values import plain_list, records
+from advisor.frames.values import joined, plain_list, records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
@@ -63,6 +63,8 @@ class Evaluator:
         self._connection = session()
         self._watch = Watch(self._connection)
         self._deadline = time.process_time() + TOTAL_SECONDS
+        self._tables: dict[str, tuple[pd.DataFrame, frozenset[str]]] = {}
+        """By name of a frame what was asked for so far, and which columns that were."""
         self._failed: dict[str, Exception] = {}
         self._rows: dict[str, Mapping[str, Any] | Exception | None] = {}
 
@@ -82,12 +84,17 @@ class Evaluator:
         """
         if name in self._failed:
             raise self._failed[name]
-        try:
-            table = self._trace.frame(name, columns)
-        except Exception as error:
-            self._failed[name] = error  # a frame that fails is the verdict of its rules, not the end
-            raise
-        return table if cost is None else table.assign(cost_ns=cost)
+        asked = frozenset(self._types[name] if columns is None else columns)
+        known, had = self._tables.get(name, (None, frozenset()))
+        if known is None or not asked <= had:
+            try:
+                table = self._trace.frame(name, sorted(asked - had))
+            except Exception as error:
+                self._failed[name] = error  # a frame that fails is the verdict of its rules, not the end
+                raise
+            known = table if known is None or set(known) <= set(table) else joined(known, table)
+            self._tables[name] = known, had | asked
+        return known if cost is None else known.assign(cost_ns=cost)
 
     def row(self, name: str) -> Mapping[str, Any] | None:
         """The row of a frame that has one, as plain values by column; None where it has more, or none."""

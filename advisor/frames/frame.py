@@ -93,12 +93,12 @@ class Frame:
                 f"the frame '{name}' is {both}: give owns=, the segments that its rows own, or timeless=True"
             )
 
-    def table(self, context: Context, names: Sequence[str]) -> pd.DataFrame:
-        """Build some columns, in the order of the schema; the whole frame where columns are not made one by one."""
+    def table(self, context: Context, columns: Sequence[str]) -> pd.DataFrame:
+        """Build what the frame has of some *columns*: the first, which has as many rows, where that is none; all without makers."""
         if self.makers is None:
             return self.build(context)
-        asked = set(names)
-        return assemble(self.makers(context), [name for name in self.schema.names() if name in asked])
+        names = self.schema.names()
+        return assemble(self.makers(context), [name for name in names if name in columns] or names[:1])
 
     def claims(self, context: Context, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows own, each once."""

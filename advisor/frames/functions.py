@@ -45,7 +45,7 @@ def _calls(context: Context) -> tuple[Ints, Ints, Ints]:
     user = host.attributes.user[nodes].astype(np.int64)
     pair = host.name[nodes].astype(np.int64) * (len(host.places) + 1) + user + 1
     _, first, row = np.unique(pair, return_index=True, return_inverse=True)
-    return nodes, row, first
+    return nodes.astype(np.int32), row.astype(np.int32), first
 
 
 def build(context: Context) -> pd.DataFrame:

@@ -39,10 +39,10 @@ def as_declared(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return table
 
 
-def joined(known: pd.DataFrame, added: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Columns of two tables of a frame as one, in the order of the schema."""
-    names = [name for name in schema.names() if name in known or name in added]
-    return pd.DataFrame({name: (added if name in added else known)[name] for name in names}, copy=False)
+def joined(known: pd.DataFrame, added: pd.DataFrame) -> pd.DataFrame:
+    """Columns of two tables of a frame as one."""
+    columns = {name: table[name] for table in (known, added) for name in table.columns}
+    return pd.DataFrame(columns, copy=False)
 
 
 def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
