@@ -64,7 +64,7 @@ def of_autograd(name: str) -> bool:
 class Host:
     """The forest, sorted by thread and start. Times are ns since the first event of the trace.
 
-    ``group``/``row`` say which event a node is; ``node_of[group]`` is the way back. ``end`` is cut to the parent's.
+    ``group``/``row`` say which event a node is; ``node_of[group]`` is the way back, but for Python. ``end`` is cut to the parent's.
     """
 
     name: Ints
@@ -88,7 +88,7 @@ class Host:
         # Millions of nodes: codes and indices are kept in 32 bits, times in 64.
         self.node_of: dict[str, Ints] = {}
         for code, key in enumerate(GROUPS):
-            if key in tables:
+            if key in tables and code != PYTHON:
                 nodes = np.flatnonzero(self.group == code)
                 back = np.empty(len(nodes), np.int32)
                 back[self.row[nodes]] = nodes
@@ -100,6 +100,8 @@ class Host:
         self.parent = np.full(self.size, -1, np.int32)
         self._nest()
         self.levels = _levels(self.depth)
+        if len(self.levels) < 1 << 15:
+            self.depth = self.depth.astype(np.int16)
         for level in self.levels[1:]:
             self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
         self.places: list[Place] = []
