@@ -27,7 +27,7 @@ Pick = Callable[[Context, Bools], Ints]
 Stretches = Callable[[Context, Bools], Spans]
 """Stretches of time for the chosen rows of a frame."""
 Makers = Mapping[str, Callable[[], object]]
-"""What makes each column of a frame."""
+"""A maker for each column of a frame, by name."""
 
 # Of so many rows each is asked by itself what it owns.
 _FEW_ROWS = 64

@@ -60,7 +60,7 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def makers(context: Context) -> Makers:
-    """What makes each column."""
+    """Give a maker for each column."""
     host, work, rows = context.recording.host, context.recording.work, nodes(context)
     linked = np.flatnonzero(work.launch >= 0)[::-1]
     kind = np.array([_kind(name) for name in context.names], np.int8)[host.name[rows]]

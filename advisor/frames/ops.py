@@ -90,7 +90,7 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def makers(context: Context) -> Makers:
-    """What makes each column."""
+    """Give a maker for each column."""
     host, rows = context.recording.host, context.op_rows
     table = context.tables.get("op", {})
 

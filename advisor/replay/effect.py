@@ -55,7 +55,7 @@ class Keep:
         """Both fixes: what is left of what the other left."""
         free = np.maximum(self.free, other.free)
         late = max(self.late, other.late)
-        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late)
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late).narrow()
 
     def narrow(self) -> Keep:
         """The same in less room: most fixes change some of the four columns only. It is not to be changed in place."""

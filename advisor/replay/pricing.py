@@ -275,7 +275,7 @@ class Replay:
             think = np.maximum(self.graph.think, 1)
             free = (1 - _LEFT) * (1 - self.waiting) * think
             base.think *= 1 - np.minimum(self._calls * host.call_ns, free) / think
-        return base
+        return base.narrow()
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The device's work as it would run with the hopeful assumptions of all fixes."""

@@ -118,7 +118,10 @@ class Host:
         del start
         self.end = end[order]
         del end
-        self.thread, self.group, self.row = (columns.pop(key)[order] for key in ("thread", "kind", "row"))
+        self.group, self.row, self.thread = (columns.pop(key)[order] for key in ("kind", "row", "thread"))
+        small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
+        if np.array_equal(small, self.thread):
+            self.thread = small
         self.name = stack_rows(tables, GROUPS, ("name",))["name"][order]
 
     # ---- nesting

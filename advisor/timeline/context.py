@@ -285,7 +285,7 @@ class Context:
         device: Ints | int = -1,
         stream: Ints | int = -1,
     ) -> dict[str, Callable[[], object]]:
-        """What makes each of these columns, for frames of which only those are made that are asked for."""
+        """Give a maker for each of these columns, for frames of which only those are made that are asked for."""
         size = len(start)
         host = self.recording.host
         attributes = host.attributes
@@ -296,7 +296,7 @@ class Context:
             "cost_ns": cost,
             "device": lambda: np.full(size, device, np.int64) if isinstance(device, int) else device,
             "stream": lambda: np.full(size, stream, np.int64) if isinstance(stream, int) else stream,
-            "thread": lambda: fetch(host.thread, node),
+            "thread": lambda: fetch(host.thread, node).astype(np.int64),
             "op": lambda: self.labels(fetch(host.name, fetch(attributes.op, node)), self.names),
             "module": lambda: self.labels(fetch(attributes.module, node), host.module_paths),
             **self._place_makers(lambda: fetch(attributes.user, node), lambda: fetch(attributes.library, node)),
