@@ -29,6 +29,13 @@ def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return ordered[fresh]
 
 
+def narrow(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The same values: where all are alike, as one number that stands for every row and takes no room; not to be written to."""
+    if len(values) and values.strides != (0,) and bool((values == values[0]).all()):
+        return np.broadcast_to(values[0], values.shape)
+    return values
+
+
 class Spans(NamedTuple):
     """Sorted disjoint spans, int64 ns, half open: ``start[i] <= t < end[i]``."""
 

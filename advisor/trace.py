@@ -244,14 +244,21 @@ class Trace:
 
         return self._context.once(row)
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """A frame by name. Raises UsageError for a name that is none."""
-        if name not in self._frames:
-            if name not in FRAMES:
-                raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
-            from advisor.frames.values import as_declared
+    def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none.
 
-            self._frames[name] = as_declared(FRAMES[name].build(self._context), FRAMES[name].schema)
+        Whole frames are kept; a few columns of one of very many rows are not.
+        """
+        if name in self._frames:
+            return self._frames[name]
+        if name not in FRAMES:
+            raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
+        from advisor.frames.values import as_declared
+
+        frame = FRAMES[name]
+        if columns is not None and frame.makers is not None:
+            return as_declared(frame.table(self._context, columns), frame.schema)
+        self._frames[name] = as_declared(frame.build(self._context), frame.schema)
         return self._frames[name]
 
     def query(self, sql: str) -> pd.DataFrame:
@@ -293,7 +300,7 @@ class Trace:
 
     def harness(self, frame: str) -> Bools:
         """Rows of a frame that lie in what a benchmark does around what it measures; none of the frame `steps`."""
-        table = self.frame(frame)
+        table = self.frame(frame, ("start_ns", "dur_ns"))
         if frame == "steps" or not {"start_ns", "dur_ns"} <= set(table.columns):
             return np.zeros(len(table), np.bool_)
         start = table["start_ns"].to_numpy(np.int64)

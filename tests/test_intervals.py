@@ -6,7 +6,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.intervals import Spans, clip, complement, covered, distinct, exclusive, inside, intersect, subtract, union
+from advisor.intervals import (
+    Spans,
+    clip,
+    complement,
+    covered,
+    distinct,
+    exclusive,
+    inside,
+    intersect,
+    narrow,
+    subtract,
+    union,
+)  # fmt: skip
 
 LINE = 40
 Raw = list[tuple[int, int]]
@@ -97,3 +109,10 @@ def test_distinct_values_are_those_of_a_set(values: list[int]) -> None:
     assert distinct(np.array([str(value) for value in values], "U3")).tolist() == sorted(
         {str(value) for value in values}
     )
+
+
+@given(st.lists(st.integers(0, 2), max_size=6))
+def test_narrow_values_are_the_same_and_take_no_room_where_all_are_alike(values: list[int]) -> None:
+    column = narrow(np.array(values, np.int64))
+    assert (column.tolist(), column.dtype) == (values, np.int64)
+    assert (column.strides == (0,)) == (len(set(values)) == 1) or len(values) < 2

@@ -20,7 +20,7 @@ from advisor.engine.categories import answered
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
-from advisor.frames.values import plain_list, records
+from advisor.frames.values import joined, plain_list, records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
@@ -43,7 +43,7 @@ Key = TypeVar("Key", bound=Hashable)
 class Frames(Protocol):
     """Whatever has frames by name."""
 
-    def frame(self, name: str, /) -> pd.DataFrame: ...
+    def frame(self, name: str, columns: Sequence[str] | None = None, /) -> pd.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ class Evaluator:
         self._connection = session()
         self._watch = Watch(self._connection)
         self._deadline = time.process_time() + TOTAL_SECONDS
-        self._frames: dict[str, pd.DataFrame | Exception] = {}
+        self._tables: dict[str, tuple[pd.DataFrame, frozenset[str]]] = {}
+        """By name of a frame what was asked for so far, and which columns that were."""
+        self._failed: dict[str, Exception] = {}
         self._rows: dict[str, Mapping[str, Any] | Exception | None] = {}
 
     def __enter__(self) -> Evaluator:
@@ -75,20 +77,24 @@ class Evaluator:
         self._watch.__exit__()
         self._connection.close()
 
-    def frame(self, name: str, cost: Ints | None = None) -> pd.DataFrame:
-        """A frame of the trace, with another *cost* of its rows in ns where that is given.
+    def frame(self, name: str, columns: Sequence[str] | None = None, cost: Ints | None = None) -> pd.DataFrame:
+        """A frame of the trace, or what it has of some *columns*; with another *cost* of its rows in ns where that is given.
 
         One that cannot be built fails each time, without being built again.
         """
-        if name not in self._frames:
+        if name in self._failed:
+            raise self._failed[name]
+        asked = frozenset(self._types[name] if columns is None else columns)
+        known, had = self._tables.get(name, (None, frozenset()))
+        if known is None or not asked <= had:
             try:
-                self._frames[name] = self._trace.frame(name)
-            except Exception as error:  # noqa: BLE001  (a frame that fails is the verdict of its rules, not the end)
-                self._frames[name] = error
-        result = self._frames[name]
-        if isinstance(result, Exception):
-            raise result
-        return result if cost is None else result.assign(cost_ns=cost)
+                table = self._trace.frame(name, sorted(asked - had))
+            except Exception as error:
+                self._failed[name] = error  # a frame that fails is the verdict of its rules, not the end
+                raise
+            known = table if known is None or set(known) <= set(table) else joined(known, table)
+            self._tables[name] = known, had | asked
+        return known if cost is None else known.assign(cost_ns=cost)
 
     def row(self, name: str) -> Mapping[str, Any] | None:
         """The row of a frame that has one, as plain values by column; None where it has more, or none."""
@@ -106,8 +112,7 @@ class Evaluator:
         if name == "trace" and (facts := getattr(self._trace, "facts", None)) is not None:
             found: Mapping[str, Any] = facts  # of a recording, without a frame of a hundred and fifty columns
             return found
-        frame = self.frame(name)
-        return records(frame)[0] if len(frame) == 1 else None
+        return records(self.frame(name))[0] if len(self.frame(name, ())) == 1 else None
 
     def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
         """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
@@ -115,8 +120,8 @@ class Evaluator:
         def run(questions: Sequence[Question]) -> list[Bools]:
             if (row := self.row(name)) is not None:
                 return [np.array([bool(answer)]) for answer in self._one_row(name, row, questions)]
-            frame = self.frame(name)
-            if frame.empty:
+            frame = self.frame(name, _columns(questions, ()))
+            if not len(frame):
                 return [np.zeros(0, np.bool_) for _ in questions]
             short, texts = self._of_texts(frame, questions)
             answers = self._query(name, frame, short, duckdb.DuckDBPyConnection.fetchnumpy, rows=texts)
@@ -146,7 +151,7 @@ class Evaluator:
         def run(batch: Sequence[Question]) -> list[bool | None]:
             if not rows and (row := self.row(name)) is not None:
                 return self._one_row(name, row, batch)
-            (answers,) = self._query(name, self.frame(name), batch, rows=rows)
+            (answers,) = self._query(name, self.frame(name, _columns(batch, ())), batch, rows=rows)
             return [None if answer is None else bool(answer) for answer in answers]
 
         return _answers(dict(questions), run)
@@ -171,12 +176,13 @@ class Evaluator:
         *cost* is what the rows cost in ns, where that is not what the frame says.
         """
         names = [item.alias for item in items]
-        frame = self.frame(name, cost)
         weight = self.weight(name, rows)
         questions = [Question(item.sql, item.columns) for item in items]
         also = [weight] if weight else []
         also += ["linked"] if FRAMES[name].unlinked and any("op" in item.columns for item in items) else []
-        chosen = frame.loc[rows, _columns(questions, also) or [str(frame.columns[0])]]
+        columns = _columns(questions, also)
+        frame = self.frame(name, columns, cost)
+        chosen = frame.loc[rows, columns or [str(frame.columns[0])]]
         for column in chosen.columns:
             if isinstance(chosen[column].dtype, pd.CategoricalDtype):
                 # DuckDB makes a type of all categories; a few rows need a few of thousands.
@@ -194,7 +200,7 @@ class Evaluator:
     def weigh(self, name: str, rows: Bools, weight: Condition) -> float | None:
         """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing."""
         mean = f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)'
-        chosen = self.frame(name).loc[rows]
+        chosen = self.frame(name, _columns([Question(mean, weight.columns)], ["cost_ns"])).loc[rows]
         ((answer,),) = self._query(name, chosen, [Question(mean, weight.columns)], also=["cost_ns"])
         return None if answer is None else float(answer)
 
@@ -212,7 +218,7 @@ class Evaluator:
 
     def weight(self, name: str, rows: Bools) -> str | None:
         """The column that says how much a row matters: what it costs, else how long it is; None where neither is known."""
-        frame = self.frame(name)
+        frame = self.frame(name, ("cost_ns", "dur_ns"))
         for column in ("cost_ns", "dur_ns"):
             if column in self._types[name] and column in frame and bool((frame[column].to_numpy()[rows] > 0).any()):
                 return column

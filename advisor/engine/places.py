@@ -18,6 +18,8 @@ LEAST_SHARE = 0.01
 ALIKE = 0.95
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")
+COLUMNS = (*_LINE, *_AROUND)
+"""Columns of a frame that say where a row is."""
 _ROOM = 2**62
 
 
@@ -29,9 +31,9 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
     A place is a line of the user's, with what most of its weight has in common; where no line is known, it is the
     library frame, module and operator.
     """
-    if not rows.any() or not set(_LINE + _AROUND) <= set(frame.columns):
+    if not rows.any() or not set(COLUMNS) <= set(frame.columns):
         return []
-    part = frame.loc[rows, [*_LINE, *_AROUND]]
+    part = frame.loc[rows, list(COLUMNS)]
     codes = {name: _codes(part[name]) for name in part.columns}
     codes["line"][part["line"].fillna(-1).to_numpy() < 0] = -1
     weights = np.ones(len(part)) if weight is None else np.maximum(frame[weight].to_numpy()[rows], 0).astype(np.float64)
@@ -48,7 +50,7 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
         if totals[number] < LEAST_SHARE * total:
             break
         members = group == number
-        fields = {name: _common(part[name], codes[name], members, weights) for name in (*_LINE, *_AROUND)}
+        fields = {name: _common(part[name], codes[name], members, weights) for name in COLUMNS}
         if all(value is None for value in fields.values()):
             continue
         if fields["line"] is not None:

@@ -22,7 +22,7 @@ from advisor.engine import ranking
 from advisor.engine.acts import acts_of, with_lines
 from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
-from advisor.engine.places import places
+from advisor.engine.places import COLUMNS, places
 from advisor.engine.recorded_settings import settings
 from advisor.intervals import Bools, Ints, distinct
 from advisor.results.analysis import (
@@ -31,6 +31,7 @@ from advisor.results.analysis import (
     Fix,
     NotApplicable,
     NotRun,
+    Place,
     QualityNote,
     Reference,
     RuleFailure,
@@ -117,7 +118,7 @@ class Trace(Protocol):
     def step_count(self) -> int: ...
     @property
     def window_ns(self) -> int: ...
-    def frame(self, name: str, /) -> pd.DataFrame: ...
+    def frame(self, name: str, columns: Sequence[str] | None = None, /) -> pd.DataFrame: ...
     def claims(self, frame: str, mask: Bools, /) -> Ints: ...
     def returns(self, frame: str, mask: Bools, /) -> tuple[float, float]: ...
     def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
@@ -312,7 +313,7 @@ class _Run:
         wheres = {rule.id: rule.compiled.where for rule in rules if rule.compiled.where is not None}
         masks: dict[str, Bools | Exception] = self.evaluator.masks(frame, wheres)
         try:
-            table = self.evaluator.frame(frame)
+            table = self.evaluator.frame(frame, ("step",))
             counted = self.counted(table)
             all_rows: Bools | Exception = np.ones(len(table), np.bool_)
             # What a benchmark does around what it measures is none of the program's.
@@ -427,7 +428,7 @@ class _Run:
         share = claim.cost_ns / counted_ns if counted_ns else 0.0
         rows, cost = claim.rows, self.rest(claim)
         if cost is not None:
-            rows = rows & ((cost > 0) | (self.evaluator.frame(frame)["cost_ns"].to_numpy() == 0))
+            rows = rows & ((cost > 0) | (self.evaluator.frame(frame, ("cost_ns",))["cost_ns"].to_numpy() == 0))
         try:
             evidence = self.evidence(claim, rows, cost)
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
@@ -450,7 +451,7 @@ class _Run:
             occurrences=int(rows.sum()),
             saving=claim.saving,
             after=None if claim.after is None else list(claim.after),
-            where=places(self.evaluator.frame(frame, cost), rows, self.evaluator.weight(frame, rows)),
+            where=self.places(frame, rows, cost),
             evidence=evidence,
             why=rule.why,
             more=rule.more,
@@ -458,6 +459,12 @@ class _Run:
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),
         )
+
+    def places(self, frame: str, rows: Bools, cost: Ints | None) -> list[Place]:
+        """List the places in the source where the rows are, by what they cost."""
+        weight = self.evaluator.weight(frame, rows)
+        table = self.evaluator.frame(frame, (*COLUMNS, *([weight] if weight else [])), cost)
+        return places(table, rows, weight)
 
     def settings(self, rule: Rule) -> list[Setting]:
         """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""
@@ -471,7 +478,7 @@ class _Run:
 
     def rest(self, claim: Claim) -> Ints | None:
         """Return what each row costs, in ns, where other findings own part of the rows' time, or it is not counted; else None."""
-        table = self.evaluator.frame(claim.rule.match.frame)
+        table = self.evaluator.frame(claim.rule.match.frame, ("cost_ns",))
         if "cost_ns" not in table or not len(claim.segments):
             return None
         if int(table["cost_ns"].to_numpy()[claim.rows].sum()) <= claim.cost_ns:

@@ -35,7 +35,7 @@ def nodes(context: Context) -> Ints:
 def build(context: Context) -> pd.DataFrame:
     """The frame. Its rows lie in one another, and cost nothing: what runs in them owns the time."""
     host, rows = context.recording.host, context.once(nodes)
-    time, count = context.once(launched_inside)
+    time, count = launched_inside(context)
     frame = context.common(
         start=host.start[rows], dur=(host.end - host.start)[rows], cost=np.zeros(len(rows), np.int64), node=rows
     )

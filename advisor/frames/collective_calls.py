@@ -48,7 +48,7 @@ def build(context: Context) -> pd.DataFrame:
     host, texts, rows = context.recording.host, context.recording.recorded.texts, context.once(nodes)
     called = context.op_column(rows, "collective")
     sent, dtype = messages(context, rows, rows)
-    time, count = context.once(launched_inside)
+    time, count = launched_inside(context)
     frame = context.common(
         start=host.start[rows], dur=(host.end - host.start)[rows], cost=np.zeros(len(rows), np.int64), node=rows
     )

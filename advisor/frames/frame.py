@@ -5,7 +5,7 @@ Claims, the replay and the timeline ask the frame; nothing else knows frames by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ Pick = Callable[[Context, Bools], Ints]
 """Any numbers for the chosen rows of a frame."""
 Stretches = Callable[[Context, Bools], Spans]
 """Stretches of time for the chosen rows of a frame."""
+Makers = Mapping[str, Callable[[], object]]
+"""A maker for each column of a frame, by name."""
 
 # Of so many rows each is asked by itself what it owns.
 _FEW_ROWS = 64
@@ -55,6 +57,8 @@ class Rows:
 class Frame:
     """One frame. Either its rows own time on the ledger, and ``owns`` says which segments, or it is ``timeless``.
 
+    ``build`` makes the whole table. A frame of very many rows gives ``makers`` as well: then only those of its columns are made
+    that somebody asks for.
     ``parts`` holds those segments with the row that each belongs to, where rows share none. ``evidence`` is what a rule shows
     of the matched rows where it does not say so itself, with ``no_op`` in place of an operator where there is none, and
     ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the rows shortens: by default the
@@ -79,6 +83,7 @@ class Frame:
     excess: str = ""
     no_op: str = ""
     unlinked: str = ""
+    makers: Callable[[Context], Makers] | None = None
 
     def __post_init__(self) -> None:
         if (self.owns is None) != self.timeless:
@@ -87,6 +92,13 @@ class Frame:
             raise TypeError(
                 f"the frame '{name}' is {both}: give owns=, the segments that its rows own, or timeless=True"
             )
+
+    def table(self, context: Context, columns: Sequence[str]) -> pd.DataFrame:
+        """Build what the frame has of some *columns*: the first, which has as many rows, where that is none; all without makers."""
+        if self.makers is None:
+            return self.build(context)
+        names = self.schema.names()
+        return assemble(self.makers(context), [name for name in names if name in columns] or names[:1])
 
     def claims(self, context: Context, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows own, each once."""
@@ -110,6 +122,13 @@ class Frame:
             one[at] = True
             out[at] = int(ledger.dur_ns[np.intersect1d(self.owns(context, one), segments)].sum())
         return out
+
+
+def assemble(makers: Makers, names: Sequence[str]) -> pd.DataFrame:
+    """Make some columns into a table that takes each as it is: side by side in one block they would stand twice meanwhile."""
+    import pandas as pd
+
+    return pd.DataFrame({name: makers[name]() for name in names}, copy=False)
 
 
 def owns_work(work: Index) -> Pick:

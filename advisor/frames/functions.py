@@ -42,10 +42,12 @@ def _calls(context: Context) -> tuple[Ints, Ints, Ints]:
     """All Python calls, the row of the frame that each is part of, and the place of each row's first among the calls."""
     host = context.recording.host
     nodes = np.flatnonzero(host.group == PYTHON)
-    user = host.attributes.user[nodes].astype(np.int64)
-    pair = host.name[nodes].astype(np.int64) * (len(host.places) + 1) + user + 1
+    pair = host.name[nodes].astype(np.int64)
+    pair *= len(host.places) + 1
+    pair += host.attributes.user[nodes]
+    pair += 1
     _, first, row = np.unique(pair, return_index=True, return_inverse=True)
-    return nodes, row, first
+    return nodes.astype(np.int32), row.astype(np.int32), first
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -53,18 +55,18 @@ def build(context: Context) -> pd.DataFrame:
     host = context.recording.host
     nodes, row, first = context.once(_calls)
     count, node = len(first), nodes[first]
-    dur = host.end - host.start
-    row_of = np.full(host.size + 1, -1, np.int64)
+    dur = host.end[nodes] - host.start[nodes]
+    row_of = np.full(host.size + 1, -1, np.int32)
     row_of[nodes] = row
     loaded, inner, waits_ns = _in_loader(context, nodes, row_of, count)
-    common = context.common(start=host.start[node], dur=dur[node], cost=np.zeros(count, np.int64), node=node)
+    common = context.common(start=host.start[node], dur=dur[first], cost=np.zeros(count, np.int64), node=node)
     unknown = np.full(count, not waits_ns)
     frame = {
         "name": context.labels(host.name[node], context.names),
         "kind": context.labels(kinds(context)[host.name[node]], KINDS),
         "calls": summed(row, 1, count),
-        "dur_ns": summed(row, dur[nodes], count),
-        "self_ns": summed(row, (dur - host.children_ns())[nodes], count),
+        "dur_ns": summed(row, dur, count),
+        "self_ns": summed(row, dur - host.children_ns()[nodes], count),
         "loader_ns": loaded,
         "loader_share": pd.arrays.FloatingArray(loaded / max(waits_ns, 1), unknown),
         "inner_share": pd.arrays.FloatingArray(inner / max(waits_ns, 1), unknown.copy()),
@@ -84,19 +86,21 @@ def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple
     wait = around[np.maximum(at, 0)]
     inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
     inside = inside[_of_others(context, inside)]
-    above = host.above(inside, np.isin(np.arange(host.size), inside))
+    chosen = np.zeros(host.size, np.bool_)
+    chosen[inside] = True
+    above = host.above(inside, chosen)
     row = row_of[inside]
-    outer = fetch(row_of, above)
+    outer = fetch(row_of, above).astype(np.int64)
     fresh = row != outer
     row, outer = row[fresh], outer[fresh]
-    dur = (host.end - host.start)[inside[fresh]]
+    dur = host.end[inside[fresh]] - host.start[inside[fresh]]
     loaded = summed(row, dur, count)
     below = outer >= 0
     inner = zeros.copy()
     if below.any():
         pairs, back = np.unique(outer[below] * count + row[below], return_inverse=True)
         np.maximum.at(inner, pairs // count, summed(back, dur[below], len(pairs)))
-    return loaded, inner, int((host.end - host.start)[around].sum())
+    return loaded, inner, int((host.end[around] - host.start[around]).sum())
 
 
 def _of_others(context: Context, nodes: Ints) -> Bools:

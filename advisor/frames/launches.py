@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
 
-from advisor.frames.frame import COUNT, TIME, Frame, Rows, calls, owns_calls
+from advisor.frames.frame import COUNT, TIME, Frame, Makers, Rows, assemble, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, distinct, inside, starts_run, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
@@ -55,30 +56,45 @@ def nodes(context: Context) -> Ints:
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
+    return assemble(makers(context), SCHEMA.names())
+
+
+def makers(context: Context) -> Makers:
+    """Give a maker for each column."""
     host, work, rows = context.recording.host, context.recording.work, nodes(context)
     linked = np.flatnonzero(work.launch >= 0)[::-1]
-    first = np.full(host.size, -1, np.int64)
-    first[work.launch[linked]] = work.start[linked]
-    count = summed(work.launch[linked], 1, host.size)[rows]
-    waits = context.waits.allocator
-    cost = np.zeros(host.size, np.int64)
-    cost[waits.node] = context.ledger.cost(len(waits.start), "allocator")
-    frame = context.common(start=host.start[rows], dur=(host.end - host.start)[rows], cost=cost[rows], node=rows)
-    kind = np.array([_kind(name) for name in context.names], np.int64)[host.name[rows]]
-    emptied, named = _flushes(context, rows, np.isin(kind, _ALLOCATING))
-    frame |= {
-        "name": context.labels(host.name[rows], context.names),
-        "kind": context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
-        "correlation": context.tables["runtime"]["correlation"][host.row[rows]] if len(rows) else rows,
-        "linked": count > 0,
-        "gpu_start_ns": first[rows],
-        "gpu_dur_ns": summed(work.launch[linked], (work.end - work.start)[linked], host.size)[rows],
+    kind = np.array([_kind(name) for name in context.names], np.int8)[host.name[rows]]
+
+    def first() -> Ints:
+        start = np.full(host.size, -1, np.int64)
+        start[work.launch[linked]] = work.start[linked]
+        return start[rows]
+
+    count = cache(lambda: summed(work.launch[linked], 1, host.size)[rows])
+    flushes = cache(lambda: _flushes(context, rows, np.isin(kind, _ALLOCATING)))
+    return {
+        **context.common_makers(
+            host.start[rows], host.end[rows] - host.start[rows], lambda: _cost(context)[rows], rows
+        ),
+        "name": lambda: context.labels(host.name[rows], context.names),
+        "kind": lambda: context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
+        "correlation": lambda: context.tables["runtime"]["correlation"][host.row[rows]] if len(rows) else rows,
+        "linked": lambda: count() > 0,
+        "gpu_start_ns": first,
+        "gpu_dur_ns": lambda: summed(work.launch[linked], (work.end - work.start)[linked], host.size)[rows],
         "gpu_count": count,
-        "delay_ns": np.where(count > 0, first[rows] - host.end[rows], 0),
-        "emptied": emptied,
-        "empty_cache": named,
+        "delay_ns": lambda: np.where(count() > 0, first() - host.end[rows], 0),
+        "emptied": lambda: flushes()[0],
+        "empty_cache": lambda: flushes()[1],
     }
-    return pd.DataFrame(frame)
+
+
+def _cost(context: Context) -> Ints:
+    """ns that each forest node costs as a call of the allocator."""
+    waits = context.waits.allocator
+    cost = np.zeros(context.recording.host.size, np.int64)
+    cost[waits.node] = context.ledger.cost(len(waits.start), "allocator")
+    return cost
 
 
 def _kind(name: str) -> int:
@@ -143,4 +159,5 @@ FRAME = Frame(
     rows=Rows(nodes=nodes),
     owns=owns_calls(nodes, lambda context: context.waits.allocator, "allocator"),
     shortens=calls(nodes),
+    makers=makers,
 )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.foreach import fallbacks
-from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, owns_parts
+from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.positions import padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Ints, covered, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed
 from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
@@ -84,46 +86,68 @@ def nodes(context: Context) -> Ints:
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
+    return assemble(makers(context), SCHEMA.names())
+
+
+def makers(context: Context) -> Makers:
+    """Give a maker for each column."""
     host, rows = context.recording.host, context.op_rows
     table = context.tables.get("op", {})
 
     def column(name: str) -> Ints:
         return table[name][host.row[rows]] if len(rows) else rows
 
-    length = host.end - host.start
-    acts = (host.group == OP) | (host.group == ANNOTATION)
-    children = np.flatnonzero(acts & (host.parent >= 0))
-    inner = summed(host.parent[children], length[children], host.size)
-    time, count = context.once(launched_inside)
-    frame = context.common(start=host.start[rows], dur=length[rows], cost=_cost(context), node=rows)
-    kinds, kind = op_kinds(context.names, host.name[rows])
-    types = column("types")
-    operand_types = context.labels(types, context.shape_texts)
-    frame |= {
-        "name": context.labels(host.name[rows], context.names),
-        "self_ns": (length - inner)[rows],
-        "gpu_ns": time[rows],
-        "kernel_count": count[rows].astype(np.int64),
-        "sequence": column("sequence"),
-        "backward": host.attributes.phase[rows] == BACKWARD,
-        "phase": context.phase(rows),
-        "depth": context.depth(acts)[rows],
-        "dtype": context.labels(types, context.raw_dtypes),
-        "operand_types": operand_types,
-        "dtypes": operand_types,
-        "shapes": context.labels(column("dims"), context.shape_texts),
-        "anomaly": context.once(anomalous)[rows],
-        "foreach_tensors": context.once(fallbacks).tensors[rows].astype(np.int64),
-        "foreach_slow": context.once(fallbacks).inside[rows],
-        "top": context.top(rows),
-        "view": np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
-        "kind": context.labels(kind, kinds),
-        "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
+    def labels(name: str, texts: list[str]) -> pd.Categorical:
+        return context.labels(column(name), texts)
+
+    kinds = cache(lambda: op_kinds(context.names, host.name[rows]))
+    inside = cache(lambda: launched_inside(context))
+    limits = cache(lambda: limit_columns(context, rows))
+    of_limits: dict[str, Callable[[], object]] = {
+        limit.name: lambda name=limit.name: limits()[name]  # type: ignore[misc]
+        for limit in LIMITS
     }
-    limits = limit_columns(context, rows)
-    frame |= {"padding_share": padding_share(context, rows), "unlabelled_share": unlabelled_share(context, rows)}
-    frame |= limits | {"bf16_pays": _bf16_pays(context, np.asarray(limits["flops"], np.float64))}
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return {
+        **context.common_makers(host.start[rows], host.end[rows] - host.start[rows], lambda: _cost(context), rows),
+        "name": lambda: context.labels(host.name[rows], context.names),
+        "self_ns": lambda: _self_ns(context),
+        "gpu_ns": lambda: inside()[0][rows],
+        "kernel_count": lambda: inside()[1][rows].astype(np.int64),
+        "sequence": lambda: column("sequence"),
+        "backward": lambda: host.attributes.phase[rows] == BACKWARD,
+        "phase": lambda: context.phase(rows),
+        "depth": lambda: context.depth(_acts(context))[rows],
+        "dtype": lambda: labels("types", context.raw_dtypes),
+        "operand_types": lambda: labels("types", context.shape_texts),
+        "dtypes": lambda: labels("types", context.shape_texts),
+        "shapes": lambda: labels("dims", context.shape_texts),
+        "anomaly": lambda: context.once(anomalous)[rows],
+        "foreach_tensors": lambda: context.once(fallbacks).tensors[rows].astype(np.int64),
+        "foreach_slow": lambda: context.once(fallbacks).inside[rows],
+        "top": lambda: context.top(rows),
+        "view": lambda: np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
+        "kind": lambda: context.labels(kinds()[1], kinds()[0]),
+        "kind_share": lambda: _kind_share(context, kinds()[1]) if context.cpu_program else np.zeros(len(rows)),
+        "padding_share": lambda: padding_share(context, rows),
+        "unlabelled_share": lambda: unlabelled_share(context, rows),
+        **of_limits,
+        "bf16_pays": lambda: _bf16_pays(context, np.asarray(limits()["flops"], np.float64)),
+    }
+
+
+def _acts(context: Context) -> Bools:
+    """Flag the forest nodes that are operators or annotations."""
+    host = context.recording.host
+    flags: Bools = (host.group == OP) | (host.group == ANNOTATION)
+    return flags
+
+
+def _self_ns(context: Context) -> Ints:
+    """Time of each operator without what is inside it."""
+    host, rows = context.recording.host, context.op_rows
+    children = np.flatnonzero(_acts(context) & (host.parent >= 0))
+    inner = summed(host.parent[children], host.end[children] - host.start[children], host.size)
+    return host.end[rows] - host.start[rows] - inner[rows]
 
 
 def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> pd.arrays.BooleanArray:
@@ -219,4 +243,5 @@ FRAME = Frame(
     rows=Rows(nodes=nodes),
     owns=owns_parts(_owned),
     parts=_owned,
+    makers=makers,
 )

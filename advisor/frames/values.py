@@ -29,12 +29,20 @@ def _categories(words: tuple[str, ...]) -> pd.CategoricalDtype[Any]:
 
 
 def as_declared(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Return the table of a frame with its columns of text as text, also those that hold none."""
+    """Return the table of a frame, or of some of its columns, with columns of text as text, also those that hold none."""
     for column in schema.columns:
+        if column.name not in table:
+            continue
         dtype = table[column.name].dtype
         if column.type == "VARCHAR" and isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype.kind == "f":
             table[column.name] = pd.Categorical.from_codes(np.full(len(table), -1), dtype=_NO_WORDS, validate=False)
     return table
+
+
+def joined(known: pd.DataFrame, added: pd.DataFrame) -> pd.DataFrame:
+    """Columns of two tables of a frame as one."""
+    columns = {name: table[name] for table in (known, added) for name in table.columns}
+    return pd.DataFrame(columns, copy=False)
 
 
 def typed(values: Sequence[Any], column: Column) -> ExtensionArray:

@@ -206,8 +206,8 @@ class Job:
         """Window of a rank, in the middle."""
         return int(np.median([digest.window[1] - digest.window[0] for digest in self.digests]))
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """`arrivals`, or `trace` with the facts of the ranks in one row."""
+    def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """`arrivals`, or `trace` with the facts of the ranks in one row; all *columns* of it."""
         if name == "arrivals":
             return self.arrivals.frame
         if name == "launchers":

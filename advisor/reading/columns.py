@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from advisor.intervals import narrow
 from advisor.reading import accelerators, links, processes
 from advisor.reading.events import BROKEN, COUNTERS, EARLY, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
@@ -280,7 +281,6 @@ class Columns:
                 continue
             table = grown.finish()
             if group in ("op", "annotation"):
-                # One number that stands for all rows takes no room.
                 unknown = np.broadcast_to(np.int64(-1), len(table["ts"]))
                 table = table | {key: table.get(key, unknown) for key in _OF_COLLECTIVES}
             if ends is not None and "dur" in table:  # flows have none
@@ -302,7 +302,8 @@ class Columns:
             self.notes += links.tie(tables, flows, self.names)
             for table in tables.values():
                 table.pop("external", None)
-        return tables
+        # Most traces lack what many columns are for.
+        return {group: {key: narrow(column) for key, column in table.items()} for group, table in tables.items()}
 
     # ---- columns of each group
 

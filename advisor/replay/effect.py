@@ -18,7 +18,7 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, narrow, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
@@ -55,7 +55,11 @@ class Keep:
         """Both fixes: what is left of what the other left."""
         free = np.maximum(self.free, other.free)
         late = max(self.late, other.late)
-        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late)
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late).narrow()
+
+    def narrow(self) -> Keep:
+        """The same in less room: most fixes change some of the four columns only. It is not to be changed in place."""
+        return Keep(narrow(self.think), narrow(self.call), narrow(self.dur), narrow(self.free), self.late)
 
     def change(self, graph: Graph) -> Change:
         """For the clock."""
@@ -75,6 +79,10 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
 
     *others* are the findings beside it: a larger batch does not spread what they own, but for the host's time.
     """
+    return _effect(context, graph, claim, others, hopeful=hopeful).narrow()
+
+
+def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim], *, hopeful: bool) -> Keep:
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
     share = 0.0 if replay is None else (replay.high if hopeful else replay.low) * claim.returns[hopeful]

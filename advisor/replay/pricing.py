@@ -17,7 +17,7 @@ from advisor.replay.apart import apart
 from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, reach, waiting
 from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
-from advisor.replay.queue import Queue, World
+from advisor.replay.queue import Queue, World, effects
 from advisor.replay.rungs import Bounds, Priced, Rung, joined, parted, returned
 from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
@@ -73,8 +73,7 @@ class Replay:
             self.reason = "nothing was recorded that could be run again"
             return
         self.prepared = simulate.Prepared(self.graph)
-        self.timeline = simulate.run(self.prepared)
-        self.base = measure(context, self.graph, self.timeline)
+        self.base = measure(context, self.graph, simulate.run(self.prepared))
         self.reason = self._distrust(self.graph)
 
     def _distrust(self, graph: Graph) -> str:
@@ -162,7 +161,8 @@ class Replay:
         """The fixes, in a world for each speed that the host may have."""
         hosts, traced = self._hosts, "python" in self.context.tables
         bare = self.context.once(unprofiled) is not None
-        worlds = [World(self, fixes, host) for host in hosts]
+        found = effects(self, fixes)
+        worlds = [World(self, found, host) for host in hosts]
         base = worlds[0].step_ns
         return Queue(
             worlds,
@@ -171,7 +171,7 @@ class Replay:
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph or ()) <= _LARGE,
-            careful=World(self, fixes, Host(_AT_LEAST), cautious=True) if traced and not bare else None,
+            careful=World(self, found, Host(_AT_LEAST), cautious=True) if traced and not bare else None,
             alike=len(hosts) if bare else 1,
             sure=len(hosts) if bare else sum(not host.call_ns for host in hosts),
         )
@@ -192,7 +192,9 @@ class Replay:
         low = min(taken.shorter_low, low_before - before + high)  # the cautious step is never the shorter one
         recorded = queue.worlds[0]
         bound = (
-            bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if taken.high > 0 else ""
+            bound_by(self.context, self.graph, recorded.timeline(), self._loader(recorded.high))
+            if taken.high > 0
+            else ""
         )
         return Rung(
             rule,
@@ -279,7 +281,7 @@ class Replay:
             think = np.maximum(self.graph.think, 1)
             free = (1 - _LEFT) * (1 - self.waiting) * think
             base.think *= 1 - np.minimum(self._calls * host.call_ns, free) / think
-        return base
+        return base.narrow()
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The device's work as it would run with the hopeful assumptions of all fixes."""

@@ -20,61 +20,71 @@ _SUPPOSED = 0.005
 """Share of the step by which a faster host has to return more, to be said."""
 
 
+class Effects(NamedTuple):
+    """Rest that each fix leaves, by its rule: cautiously and hopefully. It is the same with a host of any speed."""
+
+    cautious: dict[str, Keep]
+    hopeful: dict[str, Keep]
+
+
+def effects(replay: Replay, fixes: Sequence[Claim]) -> Effects:
+    """Work out what each fix leaves."""
+    assert replay.graph is not None
+    context, graph = replay.context, replay.graph
+    others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
+    cautious, hopeful = (
+        {claim.rule.id: effect(context, graph, claim, hopeful=hopefully, others=others) for claim in fixes}
+        for hopefully in (False, True)
+    )
+    return Effects(cautious, hopeful)
+
+
 class World:
     """The recording with a host of some speed, and the fixes taken so far: hopefully and cautiously."""
 
-    def __init__(self, replay: Replay, fixes: Sequence[Claim], host: Host, *, cautious: bool = False) -> None:
-        assert replay.graph is not None
+    def __init__(self, replay: Replay, found: Effects, host: Host, *, cautious: bool = False) -> None:
         self.replay = replay
         self.base = base = replay.with_host(host)
-        context, graph = replay.context, replay.graph
-        others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
-        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes}
-        self.hopeful = self.cautious
+        self.cautious = found.cautious
+        self.hopeful = found.cautious if cautious else found.hopeful
         # A change of the code is one of all ranks; how much faster it makes the others, this one's recording does not say.
         self.everywhere = not cautious
-        if not cautious:
-            self.hopeful = {
-                claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes
-            }
-        timeline, measured = replay.run(base)
-        self._steps = [(timeline, replay.step_ns(measured), replay.step_ns(measured))]
+        step = replay.step_ns(replay.run(base)[1])
+        self._steps = [(step, step)]
         self._taken: list[str] = []
         self.high, self.low = base, base
-        self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
+        self._trials: dict[str, float] = {}
         self._alone_ns: dict[tuple[bool, tuple[str, ...]], float] = {}
 
     @property
     def step_ns(self) -> float:
         """The step without any fix."""
-        return self._steps[0][1]
+        return self._steps[0][0]
 
     @property
     def shortest_ns(self) -> float:
         """The step with the fixes taken so far, hopefully."""
-        return self._steps[-1][1]
+        return self._steps[-1][0]
 
     @property
     def returned_ns(self) -> float:
         """ns that the fixes taken so far return together, hopefully."""
         return self.step_ns - self.shortest_ns
 
-    @property
     def timeline(self) -> simulate.Timeline:
-        """The timeline with the fixes taken so far."""
-        return self._steps[-1][0]
+        """Run the fixes taken so far again: a timeline of each trial would take more room than all else of a large trace."""
+        return self.replay.run(self.high, everywhere=self.everywhere)[0]
 
     @property
     def taken(self) -> Sequence[str]:
         """The fixes taken so far."""
         return self._taken
 
-    def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
-        """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
+    def _try(self, rule: str) -> float:
+        """Return the step with one more fix; each is run once until a fix is taken."""
         if rule not in self._trials:
-            keep = self.high.and_(self.hopeful[rule])
-            timeline, measured = self.replay.run(keep, everywhere=self.everywhere)
-            self._trials[rule] = keep, timeline, self.replay.step_ns(measured)
+            measured = self.replay.run(self.high.and_(self.hopeful[rule]), everywhere=self.everywhere)[1]
+            self._trials[rule] = self.replay.step_ns(measured)
         return self._trials[rule]
 
     def alone(self, *rules: str, cautiously: bool = False) -> float:
@@ -90,19 +100,20 @@ class World:
 
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
-        return max(0.0, self._steps[-1][1] - self._try(rule)[2])
+        return max(0.0, self.shortest_ns - self._try(rule))
 
     def take(self, rule: str, *, cautiously: bool) -> tuple[float, float]:
         """Take a fix: the ns that it returns, cautiously (0 where that is not asked for) and hopefully."""
-        _, at_high, at_low = self._steps[-1]
-        self.high, timeline, step = self._try(rule)
+        at_high, at_low = self._steps[-1]
+        step = self._try(rule)
+        self.high = self.high.and_(self.hopeful[rule])
         self._trials = {}
         low = at_low
         if cautiously:
             # With the cautious assumptions, beside those of the fixes taken so.
             self.low = self.low.and_(self.cautious[rule])
             low = min(at_low, self.replay.step_ns(self.replay.run(self.low)[1]))
-        self._steps.append((timeline, min(at_high, step), low))
+        self._steps.append((min(at_high, step), low))
         self._taken.append(rule)
         return at_low - low, max(0.0, at_high - step)
 

@@ -63,13 +63,11 @@ class Prepared:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.kind, self.after, self.last = graph.kind.tolist(), graph.after.tolist(), graph.last.tolist()
         self.before = int(graph.first[0]) if len(graph) else 0  # pieces of work that nothing here launched
-        self.line, self.tied = graph.line.tolist(), graph.tied.tolist()
+        self.lines = int(graph.line.max(initial=0)) + 1
         self.stream, self.depends = graph.stream.tolist(), graph.depends.tolist()
         self.waits = bool((graph.peers != -1).any())
         self.no_free = np.zeros(len(graph))
-        self.came = graph.end.tolist()  # of a batch
         self.stretches = _stretches(graph)
 
     def targets(self, node: int) -> Ints:
@@ -142,7 +140,7 @@ class _Clock:
                 self.peers = np.full(len(graph.peers), -1)
         self.lanes = [graph.low - (1 << 60)] * (max(prepared.stream, default=0) + 1)
         low = int(graph.start[0]) if len(graph) else graph.low
-        self.nows = [low] * (max(prepared.line, default=0) + 1)
+        self.nows = [low] * prepared.lines
         self.start, self.end = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
         self.begun, self.ended = np.zeros(len(graph.dur), np.int64), np.zeros(len(graph.dur), np.int64)
         self.sooner = 0
@@ -174,7 +172,7 @@ class _Clock:
         all lengths before it, plus all lengths up to it.
         """
         graph, (low, high), (first, last) = self.graph, (stretch.low, stretch.high), (stretch.first, stretch.last)
-        line = self.prepared.line[low]
+        line = int(graph.line[low])
         pause, call, length = self.think[low:high], self.length[low:high], self.dur[first:last]
         moves = np.maximum(pause + call, 0)
         now = np.cumsum(moves)
@@ -208,15 +206,16 @@ class _Clock:
         """Run nodes one after the other: over plain numbers, with no calls in the loop."""
         prepared, graph, free = self.prepared, self.graph, self.free.data
         part = slice(stretch.low, stretch.high)
-        at, after, targets = stretch.first, prepared.after, prepared.targets
+        at, after, came, targets = stretch.first, graph.after.data, graph.end.data, prepared.targets
         wait_ns, return_ns, queue = graph.wait_ns, graph.return_ns, graph.queue
         nows, lanes, stream, depends = self.nows, self.lanes, prepared.stream, prepared.depends
         starts, ends, begun, ended = self.start.data, self.end.data, self.begun.data, self.ended.data
         lag, dur, peers = graph.lag.data, self.dur.data, self.peers.data
         arrival, exchange = self.arrival.data, self.exchange.data
         columns = zip(
-            range(stretch.low, stretch.high), self.think[part].tolist(), self.length[part].tolist(), prepared.kind[part],
-            prepared.last[part], prepared.line[part], prepared.tied[part], strict=True,
+            range(stretch.low, stretch.high), self.think[part].tolist(), self.length[part].tolist(),
+            graph.kind[part].tolist(), graph.last[part].tolist(), graph.line[part].tolist(), graph.tied[part].tolist(),
+            strict=True,
         )  # fmt: skip
         for node, pause, call, kind, until, line, tied in columns:
             now = nows[line]
@@ -261,7 +260,7 @@ class _Clock:
             elif kind == BATCH:
                 # Workers go on meanwhile: it comes when it came, and as much sooner as their batches got faster so far.
                 self.sooner += int(call * free[node])
-                come = prepared.came[node] - self.sooner
+                come = came[node] - self.sooner
                 end = come if come > ready and free[node] < AT_WILL else ready
             if queue and at > queue and at > first and ended[at - 1 - queue] > end:
                 end = ended[at - 1 - queue]  # the queue is full

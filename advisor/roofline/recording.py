@@ -115,8 +115,9 @@ def modelled(recording: Recording) -> Modelled:
         form[nodes] = known.code
     works = [None if signature is None else families.work(signature) for signature in known.table]
     _resolve(recording, known, works, form)
-    own = np.where(_flags([work is not None and work.known for work in works], form), np.arange(host.size), -1)
-    owner = fetch(host.flow(own), recording.work.launch)
+    every = np.arange(host.size, dtype=np.int32)
+    own = np.where(_flags([work is not None and work.known for work in works], form), every, np.int32(-1))
+    owner = fetch(host.flow(own), recording.work.launch).astype(np.int64)
     owner[recording.work.communication] = -1  # moves what it moves over the link
     return Modelled(works, form, owner)
 
@@ -291,13 +292,15 @@ def divided(
     flops[~known_node], moved[~known_node] = np.nan, np.nan
     if least:
         flops *= _algorithms(recording, known)
-    total = flops.copy(), moved.copy()
-    around = fetch(host.flow(np.where(counts, np.arange(host.size), -1)), host.parent)
-    preparing = _flags([work is not None and work.kind in _PREPARING for work in known.works], known.form)
+    inner = np.flatnonzero(counts)
+    around = fetch(host.flow(np.where(counts, np.arange(host.size, dtype=np.int32), np.int32(-1))), host.parent[inner])
+    form = known.form[inner]
+    preparing = _flags([work is not None and work.kind in _PREPARING for work in known.works], form)
     matrix = _flags([work is not None and work.matrix for work in known.works], known.form)
-    inner = np.flatnonzero(counts & (around >= 0) & ~preparing & (matrix | ~matrix[around]))
-    for left, whole in zip((flops, moved), total, strict=True):
-        np.subtract.at(left, around[inner], np.nan_to_num(whole[inner]))
+    takes = (around >= 0) & ~preparing & (matrix[inner] | ~matrix[around])
+    inner, around = inner[takes], around[takes]
+    for left in (flops, moved):
+        np.subtract.at(left, around, np.nan_to_num(left[inner]))
         np.maximum(left, 0, out=left)
     return flops, moved
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, distinct, fetch, union
+from advisor.intervals import Bools, Ints, Spans, distinct, fetch, narrow, union
 from advisor.timeline.context import Context
 from advisor.timeline.engines import DECODE, DIFFUSION, MIXED, PREFILL, iterations
 
@@ -86,6 +86,6 @@ def _of_nodes(context: Context) -> Ints:
     host, found = context.recording.host, context.once(iterations)
     mark = np.full(host.size, -1, np.int32)
     if not found:
-        return mark
+        return narrow(mark)
     mark[[iteration.node for iteration in found]] = np.arange(len(found))
     return host.flow(mark)

@@ -64,7 +64,7 @@ def of_autograd(name: str) -> bool:
 class Host:
     """The forest, sorted by thread and start. Times are ns since the first event of the trace.
 
-    ``group``/``row`` say which event a node is; ``node_of[group]`` is the way back. ``end`` is cut to the parent's.
+    ``group``/``row`` say which event a node is; ``node_of[group]`` is the way back, but for Python. ``end`` is cut to the parent's.
     """
 
     name: Ints
@@ -83,33 +83,46 @@ class Host:
         self.libraries = LIBRARIES | frozenset(libraries)
         self._recorded = recorded
         tables = recorded.tables
-        columns = stack_rows(tables, GROUPS, ("name", "thread", "ts", "dur"))
-        start = columns["ts"] - zero_ns
-        end = start + np.maximum(columns["dur"], 0)
-        order = _order(columns["thread"], start, end)
-        self.name, self.thread, self.start = columns["name"][order], columns["thread"][order], start[order]
-        self.end, self.group, self.row = end[order], columns["kind"][order], columns["row"][order]
-        self.size = len(order)
+        self._take(tables, zero_ns)
+        self.size = len(self.start)
+        # Millions of nodes: codes and indices are kept in 32 bits, times in 64.
         self.node_of: dict[str, Ints] = {}
         for code, key in enumerate(GROUPS):
-            if key in tables:
+            if key in tables and code != PYTHON:
                 nodes = np.flatnonzero(self.group == code)
-                back = np.empty(len(nodes), np.int64)
+                back = np.empty(len(nodes), np.int32)
                 back[self.row[nodes]] = nodes
                 self.node_of[key] = back
         edges = np.flatnonzero(np.diff(self.thread)) + 1
         self._bounds = [0, *edges.tolist(), self.size] if self.size else []
         self._thread_ids = [int(self.thread[low]) for low in self._bounds[:-1]]
-        # Millions of nodes: codes and indices are kept in 32 bits, times in 64.
         self.depth = np.zeros(self.size, np.int32)
         self.parent = np.full(self.size, -1, np.int32)
         self._nest()
         self.levels = _levels(self.depth)
+        if len(self.levels) < 1 << 15:
+            self.depth = self.depth.astype(np.int16)
         for level in self.levels[1:]:
             self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
         self.places: list[Place] = []
         self.module_paths: list[str] = []
         self.attributes = self._inherit()
+
+    def _take(self, tables: Mapping[str, Table], zero_ns: int) -> None:
+        """Take the events in their order, one column after the other: all of them at once would take twice the room."""
+        columns = stack_rows(tables, GROUPS, ("thread", "ts", "dur"))
+        start = columns.pop("ts") - zero_ns
+        end = start + np.maximum(columns.pop("dur"), 0)
+        order = _order(columns["thread"], start, end)
+        self.start = start[order]
+        del start
+        self.end = end[order]
+        del end
+        self.group, self.row, self.thread = (columns.pop(key)[order] for key in ("kind", "row", "thread"))
+        small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
+        if np.array_equal(small, self.thread):
+            self.thread = small
+        self.name = stack_rows(tables, GROUPS, ("name",))["name"][order]
 
     # ---- nesting
 
@@ -573,20 +586,20 @@ def _levels(depth: Ints) -> list[Ints]:
     small = (
         depth.astype(np.int16) if depth.max() < 1 << 15 else depth
     )  # numpy sorts 16 bits by radix: several times as fast
-    return np.split(np.argsort(small, kind="stable"), np.cumsum(np.bincount(depth))[:-1])
+    order = np.argsort(small, kind="stable").astype(np.int32)
+    return np.split(order, np.cumsum(np.bincount(depth))[:-1])
 
 
 def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Depth and parent of spans of one thread, sorted by start and then by falling end."""
     size = len(start)
-    depth = np.zeros(size, np.int64)
-    parent = np.full(size, -1, np.int64)
+    depth = np.zeros(size, np.int32)
+    parent = np.full(size, -1, np.int32)
     # Spans without length open nothing: they are placed among the others afterwards.
     long = end > start
     spans = np.flatnonzero(long)
     ends = np.sort(end[spans], kind="stable")  # nearly in order already
-    opened = np.arange(len(spans)) - np.searchsorted(ends, start[spans], side="right")
-    depth[spans] = opened
+    depth[spans] = np.arange(len(spans)) - np.searchsorted(ends, start[spans], side="right")
     points = np.flatnonzero(~long)
     if len(points):
         before = np.searchsorted(spans, points)

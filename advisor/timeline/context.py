@@ -273,31 +273,50 @@ class Context:
         stream: Ints | int = -1,
     ) -> dict[str, object]:
         """The columns that come first in every frame; *node* is where on the host it belongs, or -1."""
+        makers = self.common_makers(start, dur, lambda: cost, node, device, stream)
+        return {name: make() for name, make in makers.items()}
+
+    def common_makers(
+        self,
+        start: Ints,
+        dur: Ints,
+        cost: Callable[[], Ints],
+        node: Ints,
+        device: Ints | int = -1,
+        stream: Ints | int = -1,
+    ) -> dict[str, Callable[[], object]]:
+        """Give a maker for each of these columns, for frames of which only those are made that are asked for."""
         size = len(start)
         host = self.recording.host
         attributes = host.attributes
-        first = int(self.recording.bounds[0])  # what goes on into the first step is part of it
         return {
-            "step": self.recording.step_of(np.where((start < first) & (start + dur > first), first, start)),
-            "start_ns": start,
-            "dur_ns": dur,
+            "step": lambda: self._step_from(start, dur),
+            "start_ns": lambda: start,
+            "dur_ns": lambda: dur,
             "cost_ns": cost,
-            "device": np.full(size, device, np.int64) if isinstance(device, int) else device,
-            "stream": np.full(size, stream, np.int64) if isinstance(stream, int) else stream,
-            "thread": fetch(host.thread, node),
-            "op": self.labels(fetch(host.name, fetch(attributes.op, node)), self.names),
-            "module": self.labels(fetch(attributes.module, node), host.module_paths),
-            **self.places(fetch(attributes.user, node), fetch(attributes.library, node)),
+            "device": lambda: np.full(size, device, np.int64) if isinstance(device, int) else device,
+            "stream": lambda: np.full(size, stream, np.int64) if isinstance(stream, int) else stream,
+            "thread": lambda: fetch(host.thread, node).astype(np.int64),
+            "op": lambda: self.labels(fetch(host.name, fetch(attributes.op, node)), self.names),
+            "module": lambda: self.labels(fetch(attributes.module, node), host.module_paths),
+            **self._place_makers(lambda: fetch(attributes.user, node), lambda: fetch(attributes.library, node)),
         }
+
+    def _step_from(self, start: Ints, dur: Ints) -> Ints:
+        first = int(self.recording.bounds[0])  # what goes on into the first step is part of it
+        return self.recording.step_of(np.where((start < first) & (start + dur > first), first, start))
 
     def places(self, user: Ints, library: Ints) -> dict[str, object]:
         """The columns that say where a row is, by codes of places."""
+        return {name: make() for name, make in self._place_makers(lambda: user, lambda: library).items()}
+
+    def _place_makers(self, user: Callable[[], Ints], library: Callable[[], Ints]) -> dict[str, Callable[[], object]]:
         files, lines, functions, texts = self._place_tables
         return {
-            "file": self.labels(user, files),
-            "line": fetch(lines, user),
-            "function": self.labels(user, functions),
-            "library": self.labels(library, texts),
+            "file": lambda: self.labels(user(), files),
+            "line": lambda: fetch(lines, user()),
+            "function": lambda: self.labels(user(), functions),
+            "library": lambda: self.labels(library(), texts),
         }
 
     def top(self, node: Ints) -> Bools:

@@ -40,12 +40,18 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     return fetch(context.recording.host.name, fetch(context.once(outermost), node))
 
 
+def _real_operators(context: Context) -> Bools:
+    """Flag the forest nodes that are operators, and no marks among them."""
+    host = context.recording.host
+    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    flags: Bools = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
+    return flags
+
+
 def outermost(context: Context) -> Ints:
     """The outermost operator around each forest node, itself counted; -1 where there is none. Annotations are none."""
     host = context.recording.host
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
-    is_op = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
-    outer = np.where(is_op, np.arange(host.size, dtype=np.int32), np.int32(-1))
+    outer = np.where(_real_operators(context), np.arange(host.size, dtype=np.int32), np.int32(-1))
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
         outer[level] = np.where(above >= 0, above, outer[level])
@@ -58,21 +64,20 @@ def host_time(context: Context, node: Ints) -> Ints:
     That is the operator right below the outermost one, as aten::to inside aten::linear; the outermost itself where none is
     between. 0 without an operator.
     """
-    host = context.recording.host
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
-    is_op = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
-    every = np.arange(host.size, dtype=np.int64)
-    outer, below = np.where(is_op, every, -1), np.full(host.size, -1, np.int64)
-    for level in host.levels[1:]:
-        above = outer[host.parent[level]]
-        inner = below[host.parent[level]]
-        outer[level] = np.where(above >= 0, above, outer[level])
-        below[level] = np.where(inner >= 0, inner, np.where((above >= 0) & is_op[level], level, -1))
-    called = fetch(np.where(below >= 0, below, outer), node)
+    host, is_op = context.recording.host, _real_operators(context)
+    outer = fetch(context.once(outermost), node)
+    called, at = outer.copy(), np.array(node, np.int64)
+    climbing = np.flatnonzero(at != outer) if host.size else at[:0]
+    climbing = climbing[outer[climbing] >= 0]
+    while len(climbing):
+        here = at[climbing]
+        called[climbing] = np.where(is_op[here], here, called[climbing])
+        at[climbing] = host.parent[here]
+        climbing = climbing[at[climbing] != outer[climbing]]
     known = called >= 0
-    each = np.bincount(called[known], minlength=host.size)
+    calls, back, launches = np.unique(called[known], return_inverse=True, return_counts=True)
     time = np.zeros(len(node), np.int64)
-    time[known] = (host.end - host.start)[called[known]] // np.maximum(each[called[known]], 1)
+    time[known] = ((host.end[calls] - host.start[calls]) // launches)[back]
     return time
 
 

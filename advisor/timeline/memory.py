@@ -6,26 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from advisor.intervals import Ints, distinct, fetch
+from advisor.intervals import Ints, distinct, fetch, narrow
 from advisor.timeline.context import Context
 from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE
 
 # Fewer steps than this do not tell a leak from buffers that fill once.
 _LEAST_STEPS = 5
-_COLUMNS = ("ts", "device_type", "device", "bytes", "address", "allocated", "reserved", "thread")
+_COLUMNS = ("device", "bytes", "address", "allocated", "reserved", "thread")
 
 
 def instants(context: Context) -> dict[str, Ints]:
     """Events of the allocators in order of time, by column; ``start_ns`` and ``device`` (-1 for the host) as in all frames."""
-    table = context.tables.get("instant") or dict.fromkeys(_COLUMNS, np.zeros(0, np.int64))
+    table = context.tables.get("instant") or dict.fromkeys((*_COLUMNS, "ts", "device_type"), np.zeros(0, np.int64))
     order = np.argsort(table["ts"], kind="stable")
-    events = {key: values[order] for key, values in table.items()}
-    there = events["device_type"] != NO_DEVICE
-    events = {key: values[there] for key, values in events.items()}
-    device = np.where(np.isin(events["device_type"], HOST_DEVICES), -1, events["device"])
+    order = order[table["device_type"][order] != NO_DEVICE]
+    events = {key: narrow(table[key][order]) for key in _COLUMNS}
+    device = np.where(np.isin(table["device_type"][order], HOST_DEVICES), -1, events["device"])
     for own, worked in _numbers(context, distinct(device[device >= 0]).tolist()).items():
         device = np.where((events["device"] == own) & (device >= 0), worked, device)
-    return events | {"start_ns": events["ts"] - context.recording.zero_ns if len(order) else order, "device": device}
+    return events | {
+        "start_ns": table["ts"][order] - context.recording.zero_ns if len(order) else order,
+        "device": device,
+    }
 
 
 def _numbers(context: Context, allocators: list[int]) -> dict[int, int]:

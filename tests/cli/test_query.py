@@ -28,7 +28,7 @@ class Frames:
     def __init__(self) -> None:
         self.built: list[str] = []
 
-    def frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str, columns: object = None) -> pd.DataFrame:
         self.built.append(name)
         names = pd.Categorical(["gemm", "add\x1b[31m", "gemm"])
         return pd.DataFrame({"name": names, "dur_ns": [3_000_000, 500_000, 1_000_000]})

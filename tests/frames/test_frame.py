@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import advisor
@@ -47,6 +48,22 @@ def trace(tmp_path: Path) -> Trace:
             b.copy("HtoD", 1 << 22, us=400)
             b.item()
     return read(str(b.write(tmp_path / "trace.json")))
+
+
+def test_columns_that_are_made_one_by_one_are_those_of_the_whole_frame(trace: Trace) -> None:
+    several = [name for name in FRAMES if FRAMES[name].makers is not None]
+    assert set(several) == {"ops", "launches"}
+    for name in several:
+        columns = SCHEMAS[name].names()
+        parts = {column: trace.frame(name, (column,)) for column in columns}
+        assert all(list(part) == [column] for column, part in parts.items())
+        assert list(trace.frame(name, ("dur_ns", "start_ns", "no such column"))) == ["start_ns", "dur_ns"]
+        rows = len(trace.frame(name, ()))
+        whole = trace.frame(name)
+        assert (list(whole), len(whole)) == (columns, rows)
+        for column, part in parts.items():
+            pd.testing.assert_series_equal(part[column], whole[column])
+        assert trace.frame(name, ("dur_ns",)) is whole
 
 
 def test_the_rows_that_own_time_own_what_they_cost(trace: Trace) -> None:

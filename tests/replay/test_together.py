@@ -16,7 +16,7 @@ from advisor.intervals import union
 from advisor.pipeline import analyze
 from advisor.replay.apart import apart
 from advisor.replay.pricing import Host, Replay
-from advisor.replay.queue import World
+from advisor.replay.queue import World, effects
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
@@ -54,7 +54,7 @@ def left_ms(trace: Trace, result: Analysis) -> list[float]:
     claims = [claim for claim in run(trace, rules()).matches.values() if claim.rule.replay and len(claim.segments)]
     replay = Replay(trace.context)
     assert replay.graph is not None
-    world = World(replay, apart(trace.context, claims).claims, Host())
+    world = World(replay, effects(replay, apart(trace.context, claims).claims), Host())
     device = trace.context.recording.work.device[replay.graph.work]
     steps = len(trace.context.ledger.counted_steps()) if trace.context.recording.steps else 1
     scale = trace.context.ledger.counted_ns / replay.base.window_ns
@@ -62,7 +62,8 @@ def left_ms(trace: Trace, result: Analysis) -> list[float]:
     for step in result.plan:
         for rule in step.rules:
             world.take(rule, cautiously=False)
-        begun, ended = world.timeline.begun, world.timeline.ended
+        timeline = world.timeline()
+        begun, ended = timeline.begun, timeline.ended
         busy = [union(begun[device == one], ended[device == one]) for one in np.unique(device)]
         found.append(max(int((one.end - one.start).sum()) for one in busy) * scale / max(steps, 1) / 1e6)
     return found

@@ -48,7 +48,7 @@ class OneRow:
             row[column.name] = typed([facts.get(column.name, unsaid)], column)
         self.table = pd.DataFrame(row)
 
-    def frame(self, name: str, /) -> pd.DataFrame:
+    def frame(self, name: str, columns: object = None, /) -> pd.DataFrame:
         assert name == "trace"
         return self.table
 

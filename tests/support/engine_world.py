@@ -75,7 +75,7 @@ class Trace:
         self.ledger = Ledger(np.full(30, MS, np.int64), step, step > 0)
         self.frames.setdefault("trace", frame("trace", vendor="nvidia", capability=8.0, busy_share=0.5))
 
-    def frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str, columns: object = None) -> pd.DataFrame:
         frame_data = self.frames.get(name, frame(name, 0))
         if isinstance(frame_data, Exception):
             raise frame_data

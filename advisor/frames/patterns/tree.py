@@ -156,7 +156,7 @@ class Tree:
     @cached_property
     def calls(self) -> Ints:
         """For each node, the outermost operator around it or itself; -1 outside of operators."""
-        own = np.full(self.host.size, -1, np.int64)
+        own = np.full(self.host.size, -1, np.int32)
         own[self.outermost] = self.outermost
         return self.host.flow(own)
 
