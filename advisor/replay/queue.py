@@ -32,11 +32,10 @@ def effects(replay: Replay, fixes: Sequence[Claim]) -> Effects:
     assert replay.graph is not None
     context, graph = replay.context, replay.graph
     others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
-    cautious, hopeful = (
-        {claim.rule.id: effect(context, graph, claim, hopeful=hopefully, others=others) for claim in fixes}
-        for hopefully in (False, True)
+    return Effects(
+        cautious={claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes},
+        hopeful={claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes},
     )
-    return Effects(cautious, hopeful)
 
 
 class World:
