@@ -36,6 +36,8 @@ _SITE = re.compile(r"\{\n[^{}]*?\"cause\": \"[^{}]*\}")
 _BREAK = re.compile(r"\n *")
 _VERDICTS = re.compile(r"\"verdicts\": \[[\s\w,\"]+\]")
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
+_SILENT = re.compile(r"\{\s+\"runs\": \[(?:\s+\[[0., ]*\],?)+\s+\],\s+\"verdicts\": \[[\w\", ]*\]\s+\}")
+"""A rule that owns nothing in any run."""
 
 
 _BUSY, _BUSY_RULE = "busy machine", "profile/busy-machine"
@@ -272,9 +274,10 @@ def _digest(table: dict[str, object]) -> str:
 
 
 def _compact(text: str) -> str:
-    """Return lists of figures or verdicts, and sites of the program, on one line each: a diff is read by metric and by place."""
+    """Return lists of figures or verdicts, silent rules and sites on one line each: a diff is read by metric, rule and place."""
     for lists in (_FIGURES, _VERDICTS):
         text = lists.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
+    text = _SILENT.sub(lambda match: re.sub(r"(?<=[\[{])\s+|\s+(?=[\]}])", "", _BREAK.sub(" ", match[0])), text)
     return _SITE.sub(lambda match: _BREAK.sub(" ", match[0]).replace("{ ", "{", 1)[:-2] + "}", text)
 
 

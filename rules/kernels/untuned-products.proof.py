@@ -41,8 +41,8 @@ def a_gpu_of_another_maker() -> TraceBuilder:
 
 
 @edge
-def eighty_five_percent_of_what_the_gpu_reaches(over: bool) -> TraceBuilder:
-    return products(1960 if over else 1820, other_us=10)
+def four_fifths_of_what_the_gpu_reaches(over: bool) -> TraceBuilder:
+    return products(2050 if over else 1920, other_us=10)
 
 
 # 52 GFLOP take 73 us at what it reaches.

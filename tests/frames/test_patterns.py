@@ -399,7 +399,7 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
         # Ten attentions; the eleven other softmaxes are the routers' and the output's.
         ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10}),
         ("h100_bert_small.json.gz", {}),  # scaled_dot_product_attention
-        ("h100_qwen_0.5b.json.gz", {}),
+        ("h100_qwen_0.5b.json.gz", {"attention-copy": 24}),
         ("v100_resnet50_workers0.json.gz", {}),
         # Four checkpointed layers, three steps.
         ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12, "repeat": 6}),

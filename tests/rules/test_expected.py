@@ -117,7 +117,9 @@ def test_h100_bert_small_is_bound_by_launches() -> None:
 def test_h100_owlv2_the_loader_comes_first() -> None:
     name = "h100_owlv2_large"
     loader = one(name, "data-loading/single-process-loader")
-    assert (rank(name, loader.rule), loader.severity) == (0, "high")
+    # First of what expected.md names; before it comes that one image goes through all of it five times, which nobody had seen.
+    assert [one.rule for one in analysis(name).findings[:2]] == ["inference/label-parts", loader.rule]
+    assert loader.severity == "high"
     assert loader.cost_share == pytest.approx(0.51, abs=0.01)
     assert one(name, "precision/misaligned-matmul")
     assert not fired(name, "distributed/*")
