@@ -142,13 +142,10 @@ class Comparison:
             return "warn", "update the baseline"  # a metric that the advisor did not take when the baseline was made
         if decision.base is None or decision.now is None:
             return "error", ""
-        if metric.of_step and decision.outcome == "inconclusive":
+        grown_perhaps = decision.outcome == "worse" or decision.doubtful
+        if metric.of_step and decision.outcome == "inconclusive" and not decision.doubtful:
             return "warn", ""  # the step answers for what its parts are too noisy to
-        if (
-            decision.outcome == "worse"
-            and metric.of_step
-            and (excuse := self._excuse(decision, metric.unit, self._step))
-        ):
+        if grown_perhaps and metric.of_step and (excuse := self._excuse(decision, metric.unit, self._step)):
             return "warn", excuse
         grew = decision.outcome in ("worse", "inconclusive") and (decision.change or 0.0) > 0
         if metric.unit == "" and grew and self._shorter:
@@ -307,9 +304,9 @@ class Comparison:
         """Return the level of a rule's check, and why it is lower where it is."""
         if decision.base is None or decision.now is None:
             return "error", ""
-        if decision.outcome == "inconclusive":
+        if decision.outcome == "inconclusive" and not decision.doubtful:
             return "warn", ""  # the step answers for what its parts are too noisy to
-        if decision.outcome != "worse":
+        if decision.outcome != "worse" and not decision.doubtful:
             return "error", ""
         step = self._mean_step if statistic == "mean" else self._step
         if excuse := self._excuse(decision, "ms", step):

@@ -6,9 +6,10 @@ and the ranks of the steps (of a mean: the ways to deal them) say the same. That
 the noise would not hide one of twice the threshold; else there is no answer.
 
 Noise, where each side is one run: a seeded bootstrap, and because neighbouring steps are alike, so that n steps tell less
-than n, a share of the steps' own spread on top of the threshold, and bounds for an autocorrelation of 0.7. Few steps do not
-show theirs. What differs from run to run no arithmetic on one run a side can see: the tolerance stands for that. Where a side
-has several runs, they are the evidence, not their steps: Student's t, of the spread between the runs.
+than n, a share of the steps' own spread on top of the threshold, and bounds for an autocorrelation of 0.7. A regression must
+also be several *lasting* spreads, of what neighbours show together. Few steps show little of it. What differs from run to
+run no arithmetic on one run a side can see: the tolerance stands for that. Where a side has several runs, they are the
+evidence, not their steps: Student's t, of the spread between the runs.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _ALIKE = 0.7
 """Autocorrelation of neighbouring steps that bounds allow for."""
 WITHIN = ", but within its noise"
 """End of what is said of a change whose direction is not certain."""
+DRIFT = "worse, but so few steps may drift as far apart by chance: record twenty, or several runs"
+"""Said of a change that is a regression by all else, but no more than what lasts from step to step explains."""
 QUIET_RUNS = 0.05
 """Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
 _REFUTED = 2.326
@@ -52,6 +55,12 @@ _MARGIN, _SPREADS = 2.326, 1.6
 _HIDES = (4.5, 3.5)
 """Change that noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
 _SLACK = 1.2
+_LASTS = 0.005
+"""Chance of steps that are alike to lie as many lasting spreads apart, of one run a side that did not change."""
+_SEEN = (5.0, 2.326)
+"""Spreads of independent steps (twice the threshold where they vary by two fifths of it) to be seen in 99 of 100 cases."""
+_STANDS_OUT = 6.0
+"""Deviations beyond which a step stands alone: it tells nothing of how far the others vary, and counts as their median."""
 _FEW_STEPS = 0.05
 _HARDLY = 0.001
 """Chance to pass a regression of twice the threshold, of several runs."""
@@ -83,6 +92,11 @@ class Decision:
     def change(self) -> float | None:
         """By how much it grew."""
         return None if self.base is None or self.now is None else self.now - self.base
+
+    @property
+    def doubtful(self) -> bool:
+        """True of a regression that is none only as steps may be alike: it has no answer, and never passes."""
+        return self.because == DRIFT
 
 
 Runs = Sequence[Sequence[float]]
@@ -191,7 +205,8 @@ class Bounds(NamedTuple):
     """Bounds of how much worse a figure got: ``low`` and ``high`` at 99 %, and how much is ``likely`` at most.
 
     ``shift`` is a second measure of how much it got worse, ``clear`` says that it passes the threshold by more than the steps'
-    noise, ``slack`` by how much it must stay under the threshold to be no regression.
+    noise, ``slack`` by how much it must stay under the threshold to be no regression. ``lasting`` says that it is more than steps
+    that are alike drift apart by chance.
     """
 
     low: float
@@ -200,11 +215,14 @@ class Bounds(NamedTuple):
     shift: float
     clear: bool
     slack: float
+    lasting: bool = True
 
     def judge(self, worsening: float, threshold: float) -> tuple[Outcome, str]:
         """Judge a figure that got worse by *worsening*, by these bounds."""
         alike = min(abs(worsening), abs(self.shift)) > threshold and (self.shift > 0) == (worsening > 0)
         clear = self.clear and alike and (self.low > 0 if worsening > 0 else self.high < 0)
+        if clear and worsening > 0 and not self.lasting:
+            return "inconclusive", DRIFT
         grown = worsening if clear else max(worsening, self.shift)
         hidden = self.likely if grown > threshold or grown + self.slack <= threshold else math.inf
         return _verdict(grown, threshold, hidden, clear=clear)
@@ -237,7 +255,8 @@ def _of_steps(
         deals = statistic == "mean"
         chance = _of_deals(before, after, rng, upward=upward) if deals else _chance(before, after, upward=upward)
         clear = chance <= _CHANCE
-    return Bounds(low, high, max(likely, hidden), shift, clear, _SLACK * min(1.0, error) * spread)
+    lasting = _lasts(before, after, statistic)
+    return Bounds(low, high, max(likely, hidden), shift, clear, _SLACK * min(1.0, error) * spread, lasting)
 
 
 def _drawn(values: Floats, statistic: Statistic, rng: np.random.Generator) -> Floats:
@@ -280,6 +299,63 @@ def _error(*lengths: int) -> float:
         inflation = 1 + 2 * float(((1 - lags / length) * _ALIKE**lags).sum())
         total += (length - 1) / length * inflation / (length - inflation)
     return math.sqrt(total)
+
+
+def _lasts(before: Floats, after: Floats, statistic: Statistic) -> bool:
+    """Tell whether the sides lie farther apart than steps do that are alike, by the lasting spread of both together."""
+    off = [side - np.median(side) for side in (before, after)]
+    far = _STANDS_OUT * 1.4826 * float(np.median(np.abs(np.concatenate(off))))
+    near = [
+        np.median(side) + np.where(np.abs(rest) > far, 0.0, rest)
+        for side, rest in zip((before, after), off, strict=True)
+    ]
+    first, second = near if statistic == "median" else (before, after)
+    return abs(float(second.mean() - first.mean())) > _spreads_needed(len(before), len(after)) * _lasting(near)
+
+
+def _lasting(sides: Sequence[Floats]) -> float:
+    """Return the spread that lasts for two steps: s · sqrt(1 + r), of the pooled spread and the pooled lag-one correlation.
+
+    Steps that wander off together add to it twice, those that come back at once cancel.
+    """
+    off = [side - side.mean() for side in sides]
+    total = sum(float(np.square(side).sum() + (side[1:] * side[:-1]).sum()) for side in off)
+    return math.sqrt(max(0.0, total) / (sum(map(len, off)) - len(off)))
+
+
+@cache
+def _spreads_needed(*lengths: int) -> float:
+    """Return how many lasting spreads a regression must be: what chance makes of steps that are alike, by Student's t.
+
+    Of few steps that is more than independent steps would show of a plain change, so no more is asked for than what they show.
+    """
+    lasting, freedom, error = _shown(lengths, _ALIKE)
+    low = math.floor(freedom)
+    quantiles = [student(_LASTS, low), student(_LASTS, low + 1)]
+    chance = math.sqrt(error / lasting) * float(np.interp(freedom, [low, low + 1], quantiles))
+    lasting, freedom, error = _shown(lengths, 0.0)
+    plain, sure = _SEEN
+    # change - spreads * shown is positive in 99 of 100 cases: as far over 0 as 2.326 of its own deviations.
+    mean, variance = math.sqrt(lasting) * (1 - 1 / (4 * freedom)), lasting / (2 * freedom)
+    square = mean**2 - sure**2 * variance
+    root = math.sqrt((plain * mean) ** 2 - square * (plain**2 - sure**2 * error))
+    return min(chance, (plain * mean - root) / square)
+
+
+def _shown(lengths: Sequence[int], alike: float) -> tuple[float, float, float]:
+    """Return the square of the lasting spread that sides show, its degrees of freedom, and the variance of their difference.
+
+    All in variances of a step, for an autocorrelation of *alike*, 0 or 0.7; the degrees as Satterthwaite adds them.
+    """
+    squares, lost, error = 0.0, 0.0, 0.0
+    for n in lengths:
+        powers = alike ** np.arange(n)
+        inflation = 2 * float(((1 - np.arange(n) / n) * powers).sum()) - 1
+        neighbours = (n - 1) * (alike + inflation / n) - 2 * (inflation - float(powers.sum()) / n)
+        own = n - inflation + neighbours
+        freedom = (n + 2) / 4 if alike else 2 * n / 3 - 0.5  # within 5 % of 2 E² / Var, from four steps on
+        squares, lost, error = squares + own, lost + own**2 / freedom, error + inflation / n
+    return squares / (sum(lengths) - len(lengths)), squares**2 / lost, error
 
 
 def _of_deals(before: Floats, after: Floats, rng: np.random.Generator, *, upward: bool) -> float:

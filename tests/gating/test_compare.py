@@ -237,8 +237,9 @@ def real(name: str) -> Analysis:
 def test_the_tutorials_pair() -> None:
     found = compare(*(real(f"v100_resnet50_workers{count}") for count in (0, 4)))
     turns = {turned.rule: turned.turn for turned in found.findings}
-    # What zero_grad costs is a finding of its own; what is left of launching is one in both, and more where batches are there.
-    assert (turns[LOADER], turns["gpu-idle/launch-bound"]) == ("fixed", "worse")
+    # What zero_grad costs is a finding of its own; what is left of launching is one in both: 15.7 and 19.0 ms of five steps each
+    # that vary by 1.2 and are alike in part, so that more is not certain.
+    assert (turns[LOADER], turns["gpu-idle/launch-bound"]) == ("fixed", "same")
     assert found.headline.startswith("probably faster: 151.8 → 126.3 ms a step (-16.8 %)")
     kernels = {item.name: item.fate for item in found.items if item.kind == "kernel"}
     assert kernels["volta_scudnn_128x128_stridedB_splitK_medium_nn_v1"] == "more"

@@ -489,7 +489,10 @@ def test_workers0_to_workers4_passes_though_the_hosts_idle_grew(tmp_path: Path) 
     code, out, _ = run("gate", real_trace("v100_resnet50_workers4.json.gz"), "-b", str(base), "-f", "json")
     found: dict[str, Any] = json.loads(out)
     grown = {check["name"]: check["level"] for check in found["checks"] if check["outcome"] == "regression"}
-    assert (code, grown) == (0, {"host_ms": "warn", "gpu-idle/launch-bound": "warn"})
+    assert (code, grown) == (0, {"host_ms": "warn"})
+    bound = next(check for check in found["checks"] if check["name"] == "gpu-idle/launch-bound")
+    assert (bound["outcome"], bound["level"]) == ("inconclusive", "warn")
+    assert "so few steps may drift as far apart by chance" in bound["message"]
     assert "advisor baseline" in found["update"]
 
 

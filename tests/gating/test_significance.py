@@ -234,3 +234,41 @@ def test_runs_that_take_a_multiple_are_slower_however_much_they_differ_among_the
 
 def test_under_twofold_the_figures_themselves_decide() -> None:
     assert decide([[10.0] * 5, [10.1] * 5], [[15.0] * 5, [21.0] * 5], threshold=1).outcome == "inconclusive"
+
+
+def test_the_lasting_spread_counts_steps_that_wander_off_together() -> None:
+    # Squares 4 a side; products of neighbours -1 -1 -1 = -3, or 1 - 1 + 1 = 1: sums of 1 and 5 a side, over 3 + 3 degrees.
+    comes_back, wanders = np.array([1.0, -1, 1, -1]), np.array([1.0, 1, -1, -1])
+    assert significance._lasting([comes_back, comes_back + 7]) == pytest.approx((2 / 6) ** 0.5)
+    assert significance._lasting([wanders, wanders + 7]) == pytest.approx((10 / 6) ** 0.5)
+
+
+def test_what_two_steps_show_of_an_autocorrelation() -> None:
+    # Two steps are a and -a off their mean, E a² = (1 - 0.7) / 2: a square of 2 a² - a² over one degree. A mean has (1 + 0.7) / 2.
+    assert significance._shown((2, 2), 0.7) == pytest.approx((0.15, 2.0, 1.7))
+    square, _, error = significance._shown((2, 2), 0.0)
+    assert (square, error) == pytest.approx((0.5, 1.0))
+
+
+def test_how_many_lasting_spreads_a_change_must_be() -> None:
+    # Of twenty steps a side what chance makes of steps that are alike: 0.627 errors of t(0.005) with 11.0 degrees, 3.106.
+    assert significance._spreads_needed(20, 20) == pytest.approx(0.627 * 3.106, rel=2e-3)
+    # Of five what 99 of 100 show of a change of five spreads: (5 - 3.05 * 0.855)² is 2.326² (2 / 5 + 3.05² * 0.8 / 11.3).
+    assert significance._spreads_needed(5, 5) == pytest.approx(3.05, abs=0.01)
+    needed = [significance._spreads_needed(count, count) for count in (12, 20, 40, 1000)]
+    assert needed == sorted(needed, reverse=True)
+    assert needed[-1] < 0.25
+
+
+def test_steps_that_wander_are_surer_of_less_than_steps_that_come_back() -> None:
+    # The same values, 9 longer. 3.40 lasting spreads are 3.40 * (8 / 18)^½ = 2.3 where each step comes back; where five and five
+    # are alike 3.40 * (136 / 18)^½ = 9.36.
+    comes_back, wanders = [98.0, 102.0] * 5, [98.0] * 5 + [102.0] * 5
+    assert decide([comes_back], [[value + 9 for value in comes_back]], threshold=5).outcome == "worse"
+    found = decide([wanders], [[value + 9 for value in wanders]], threshold=5)
+    assert (found.outcome, found.because, found.doubtful) == ("inconclusive", significance.DRIFT, True)
+    assert decide([[value + 9 for value in wanders]], [wanders], threshold=5).outcome == "better"
+    assert decide([wanders], [[value + 10 for value in wanders]], threshold=5).outcome == "worse"
+    # One step that takes four times as long tells nothing of how the others vary: it counts as their median.
+    slow = [*comes_back[:9], 400.0]
+    assert decide([comes_back], [[value + 9 for value in slow]], threshold=5).outcome == "worse"

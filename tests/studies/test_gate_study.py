@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from support.paths import ROOT
@@ -162,6 +163,38 @@ def test_causes_that_differ_from_run_to_run_are_no_regression(study: ModuleType)
         assert noise.drawn(model, 10, runs, 0.3, rng) == "failed"
 
 
+def test_ten_steps_that_are_alike_seldom_fail_and_independent_ones_do(study: ModuleType, extent: Extent) -> None:
+    noise = study.gate_noise
+    alike, quiet = (
+        next(model for model in noise.OF_STEPS if model.name == name)
+        for name in ("autocorrelated 0.7, 5 %", "independent, 2 %")
+    )
+    rng, draws = np.random.default_rng(20261124), 5 * extent.draws
+    same = Counter(noise.drawn(alike, 10, (1, 1), 0.0, rng) for _ in range(draws))
+    assert same["failed"] <= 0.005 * draws  # 1 in 40, where a change need not last beyond what steps show
+    for steps in noise.STEPS:
+        grown = Counter(noise.drawn(quiet, steps, (1, 1), 0.1, rng) for _ in range(extent.draws))
+        assert grown["failed"] >= 0.99 * extent.draws
+
+
+def test_a_part_that_grew_as_far_as_steps_drift_is_no_pass(study: ModuleType) -> None:
+    noise = study.gate_noise
+    quiet, drifting = np.array([0.999, 1.001] * 5), np.array([0.98] * 5 + [1.02] * 5)
+
+    def run(more: float, kernels: float) -> Any:
+        made = noise.run(quiet)
+        metrics = {"step_ms": (100 * quiet + more).tolist(), "kernel_ms": (80 * drifting + kernels).tolist()}
+        return msgspec.structs.replace(made, samples=msgspec.structs.replace(made.samples, metrics=metrics))
+
+    # The step is 4 % longer, which is not enough; its kernels 7 ms, where their lasting spread of 2.2 ms makes 7.5 in 200th cases.
+    found = study.judged(run(0.0, 0.0), run(4.0, 7.0))
+    outcomes = {check.name: (check.outcome, check.counts) for check in found.checks}
+    assert outcomes["step_ms"] == ("same", True)
+    assert outcomes["kernel_ms"] == ("inconclusive", True)
+    assert found.verdict == "inconclusive"
+    assert study.judged(run(0.0, 0.0), run(4.0, 8.0)).verdict == "failed"
+
+
 def test_the_rate_is_at_most_what_makes_so_few_alarms_unlikely(study: ModuleType) -> None:
     # No alarm in n comparisons: (1 - p)^n = 0.05, which is nearly 3 / n. Five of 600: by Clopper and Pearson's table 1.74 %.
     assert study.gate_noise.at_most(0, 2000) == pytest.approx(1 - 0.05 ** (1 / 2000), rel=1e-6)
@@ -177,3 +210,15 @@ def test_the_page_publishes_what_was_measured() -> None:
     assert (whole[0], whole[1] <= 10, sum(whole[1:])) == (1000, True, 1000)
     halves = [int(figure) for figure in rows["two runs, and halves of one run, either order"].split(" | ")]
     assert (halves[1], sum(halves[1:])) == (0, halves[0])
+
+
+def test_the_page_keeps_its_promises() -> None:
+    page = (ROOT / "docs" / "gate-study.md").read_text(encoding="utf-8")
+    row = r"^\| ([a-z][^|]+) \| (5|10|20) \| ([\d.]+) \(≤ [\d.]+\) \| [^|]+ \| [^|]+ \| [^|]+ \| ([\d.]+) \| [^|]+ \| ([\d.]+) \|$"
+    rows = {(name, int(steps)): tuple(map(float, rest)) for name, steps, *rest in re.findall(row, page, re.MULTILINE)}
+    for noise in ("independent, 1 %", "independent, 2 %"):
+        for steps in (5, 10, 20):
+            same, grown, passed = rows[noise, steps]
+            assert (same <= 0.5, grown >= 99, passed) == (True, True, 0.0)
+    for steps in (10, 20):
+        assert rows["autocorrelated 0.7, 5 %", steps][0] <= 0.5
