@@ -474,6 +474,17 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokenizer": lambda texts, padding=False, truncation=False, max_length=None: {"input_ids": [[1, 2], [3]]},
         "DataCollatorWithPadding": lambda tokenizer: lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
     },
+    "kernels/padded-batches": lambda scope: {
+        "PAD": 0,
+        "texts": ["a b", "a"],
+        "rows": [torch.tensor([1, 2]), torch.tensor([3])],
+        "tokenizer": lambda texts, padding=False, pad_to_multiple_of=1, truncation=False, max_length=0, return_tensors="": {
+            "input_ids": torch.zeros(2, 64, dtype=torch.long)
+        },
+        "DataCollatorWithPadding": lambda tokenizer, pad_to_multiple_of=None: (
+            lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        ),
+    },
     "data-loading/unsorted-lengths": lambda scope: {
         "rows": [torch.arange(3 + at % 7) for at in range(70)],
         "pad": lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
@@ -703,6 +714,11 @@ assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).sh
     "cpu/padded-batches": """
 if "collate" in globals():
     assert collate([torch.tensor([1, 2]), torch.tensor([3])])[1, :2].tolist() == [3, 0]
+""",
+    "kernels/padded-batches": """
+if "collate" in globals():
+    tokens = collate([torch.tensor([1, 2]), torch.arange(1, 71)])
+    assert tokens.shape[1] in (128, 512) and tokens[0].sum() == 3 and tokens[1].sum() == 70 * 71 // 2
 """,
     "data-loading/unsorted-lengths": """
 if "ByLength" in globals():
