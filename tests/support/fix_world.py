@@ -338,6 +338,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
+    "kernels/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "cpu/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "cpu/product-order": lambda scope: {
         "x": torch.rand(2, 6),
