@@ -193,6 +193,7 @@ class Singles:
             for part in module.modules()
             for name, value in (*vars(part).items(), *part._buffers.items())
             if name not in _OWN
+            and not (isinstance(value, dict) and not value)  # of most kinds of hooks a module has none
         )
 
     def _mark(self, value: Any, depth: int = 0) -> Any:
