@@ -497,6 +497,12 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "labels": torch.tensor([[-100, 1, 2, -100], [3, -100, -100, 4]]),
         "vocabulary": 16,
     },
+    "kernels/unlabelled-logits": lambda scope: {
+        "self": SimpleNamespace(head=nn.Linear(8, 16)),
+        "hidden": torch.rand(BATCH, 4, 8),
+        "labels": torch.tensor([[-100, 1, 2, -100], [3, -100, -100, 4]]),
+        "vocabulary": 16,
+    },
     "kernels/one-hot-product": lambda scope: {
         "codes": torch.tensor([0, 2, 2, 1]),
         "classes": 3,
