@@ -88,7 +88,13 @@ def crops(*, repeated: bool = False) -> TraceBuilder:
 
 
 def test_a_loop_over_samples_is_no_loop_of_operators(tmp_path: Path) -> None:
-    findings, because = found(crops(), tmp_path)
+    findings, _ = found(crops(), tmp_path)
     assert findings["kernels/one-by-one"].severity == "high"
     others = {"kernels/for-loop-indexing", "kernels/python-loop", "gpu-idle/launch-bound", "gpu-idle/python-code"}
     assert not others & set(findings)
+
+
+def test_samples_of_which_nearly_all_are_the_same(tmp_path: Path) -> None:
+    findings, because = found(crops(repeated=True), tmp_path)
+    assert findings["cpu/repeated-module"].severity == "high"
+    assert because["kernels/one-by-one"] == "its time is already owned by cpu/repeated-module"
