@@ -10,6 +10,7 @@ from support.paths import ROOT
 from support.traces import rules, sample
 
 from advisor.pipeline import analyze
+from advisor.reading.program_settings import Uneven
 from advisor.replay.pricing import Replay
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis
@@ -75,6 +76,54 @@ def test_a_step_that_the_profiler_made_longer(device: str, tmp_path: Path) -> No
     assert "of 6.00 ms a step" in str(render("text", found, Options(verbosity=1)))
     assert found.headline is not None
     assert "(6 ms without the profiler)" in found.headline.text
+
+
+def padded(us: float, *bare_ms: float) -> TraceBuilder:
+    """Six steps of 50 lookups and 20 other operators, each of 0.1 ms on the host; it waits for the device behind both.
+
+    A lookup takes the device *us*, four fifths of it for padding.
+    """
+    b = TraceBuilder(GPUS[0])
+    one = Uneven(rows=32, widths=(512, 512), padding=0.9, squares=0.99)
+    b.ran_with(unprofiled_step_ms=bare_ms, uneven=(one,), batch_width=512, batch_longest=70, batch_bytes=131_072)
+    for _ in range(6):
+        with b.step():
+            for _ in range(50):
+                with b.op("aten::embedding", us=100, shapes=[[1000, 64], [32, 512]]):
+                    b.kernel("gather", us=us)
+            b.sync()
+            for _ in range(20):
+                with b.op("aten::relu", us=100):
+                    b.kernel("relu", us=5)
+            b.sync()
+    return b
+
+
+@pytest.mark.parametrize(
+    ("us", "bare_ms", "host"),
+    [
+        # The device takes 7.5 ms of lookups: with a host of half the time the step is 8.6 ms, and may well be the one of 9 ms.
+        (150, 9.0, 0.5),
+        # It takes 2.5 ms of them: such a host would be done in 3.6 of the 5 ms.
+        (50, 5.0, None),
+    ],
+)
+def test_steps_that_the_device_fills_say_little_of_the_host(
+    us: float, bare_ms: float, host: float | None, tmp_path: Path
+) -> None:
+    trace = read(str(padded(us, bare_ms, bare_ms, bare_ms).write(tmp_path / "trace.json")))
+    replay = Replay(trace.context)
+    assert [supposed.share for supposed in replay._supposed] == ([] if host is None else [host])
+    found = analyze(trace, rules())
+    assert found.summary.unprofiled_ms == bare_ms
+    (saving,) = [one.saving for one in found.findings if one.rule == "kernels/padded-batches"]
+    assert saving is not None
+    if host is None:
+        assert saving.alone_ms == {"low": 0.0, "high": 0.0}
+        return
+    # Of narrow batches the host sets the pace: 7 ms of it at 0.7 make 4.9 ms of the 9, at 0.5 3.6 of 8.6.
+    assert 3.5 < saving.low_ms < 4.3
+    assert 4.8 < saving.high_ms < 5.5
 
 
 def test_steps_that_were_not_slowed_down(tmp_path: Path) -> None:
