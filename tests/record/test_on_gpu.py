@@ -6,8 +6,10 @@ stand for those on a GPU here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from advisor.record import constants, draws, factors, known, places, repeats, ro
 
 pytestmark = needs_torch
 torch = pytest.importorskip("torch", reason=REASON)
+session = pytest.importorskip("advisor.record.session", reason=REASON)
 nn = torch.nn
 GPU = torch.float64
 
@@ -333,6 +336,20 @@ def test_inference_mode_counts_no_writes() -> None:
             model(x)
 
     assert again(run) == []
+
+
+# ---- programs that are not watched
+
+
+def test_programs_that_compile_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that was compiled for calls of modules as they are would be compiled again."""
+    counters = {"stats": {"unique_graphs": 1}}
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))
+    assert session._compiles()
+    counters["stats"].clear()
+    assert not session._compiles()
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils")
+    assert not session._compiles()
 
 
 # ---- constants, and matrices that are decomposed
