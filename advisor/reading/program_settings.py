@@ -185,7 +185,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
     ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
     machine's or what its control group allows; ``unprofiled_growth_bytes`` is by how much what it held grew in a step before the
-    profiler began, None where it uses a GPU. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
+    profiler began, None where it uses a GPU. ``unprofiled_wait_ms`` is what of each of ``unprofiled_step_ms`` the main thread
+    waited for batches. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
     ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
     same of frames of features, and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features.
@@ -234,6 +235,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ignored_share: float | None = None
     uneven: tuple[Uneven, ...] = ()
     unprofiled_step_ms: tuple[float, ...] = ()
+    unprofiled_wait_ms: tuple[float, ...] = ()
     waited_share: float | None = None
     others_cores: float | None = None
     own_cores: float | None = None
@@ -330,6 +332,7 @@ def read(value: Any) -> Recorded | None:
         ignored_share=real(value.get("ignored_share"), 1.0),
         uneven=_entries(value.get("uneven"), _uneven),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
+        unprofiled_wait_ms=_waits(value.get("unprofiled_wait_ms")),
         waited_share=real(value.get("waited_share"), 1.0),
         others_cores=real(value.get("others_cores"), _MOST_CORES),
         own_cores=real(value.get("own_cores"), _MOST_CORES),
@@ -356,6 +359,13 @@ def _times(value: Any) -> tuple[float, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(ms for entry in value[:MOST_STEPS] if (ms := real(entry, _DAY_MS)))
+
+
+def _waits(value: Any) -> tuple[float, ...]:
+    """Return times of which each counts, 0 too; none where one is no time."""
+    times = [real(entry, _DAY_MS) for entry in value[:MOST_STEPS]] if isinstance(value, list) else []
+    known = tuple(ms for ms in times if ms is not None)
+    return known if len(known) == len(times) else ()
 
 
 def _loader(entry: Table) -> Loader | None:

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -38,6 +39,7 @@ class Hooks:
     ) -> None:
         self.recording = False  # whether loaders count as in use
         self.own_profiler = False  # whether the profiler that begins or ends is ours
+        self.waited = 0.0  # seconds of waiting for batches, while nothing is recorded
         self._settings = settings
         self._steps = steps
         self._on_other = on_other
@@ -173,9 +175,12 @@ class Hooks:
             if self.recording:
                 self._settings.batch(iterator)
             self._loading += 1
+            begun = time.perf_counter()
             try:
                 batch = original(iterator)
                 if not self.recording:
+                    self.waited += time.perf_counter() - begun
+                    self._settings.ready.note(iterator)
                     self._settings.batches.look(torch, batch)
                 return batch
             except StopIteration:

@@ -25,6 +25,7 @@ from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
+from advisor.timeline.unprofiled import Pace
 from advisor.timeline.launch_origin import outermost
 from advisor.timeline.owners import stopped
 
@@ -37,13 +38,15 @@ _USUAL = 5
 
 @dataclass
 class Keep:
-    """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks."""
+    """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks; and
+    the pace of a loader's workers, None for the recorded one."""
 
     think: Floats
     call: Floats
     dur: Floats
     free: Floats
     late: float = 0.0
+    pace: Pace | None = None
 
     @classmethod
     def all_of(cls, graph: Graph) -> Keep:
@@ -55,11 +58,12 @@ class Keep:
         """Both fixes: what is left of what the other left."""
         free = np.maximum(self.free, other.free)
         late = max(self.late, other.late)
-        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late).narrow()
+        pace = self.pace or other.pace
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late, pace).narrow()
 
     def narrow(self) -> Keep:
         """The same in less room: most fixes change some of the four columns only. It is not to be changed in place."""
-        return Keep(narrow(self.think), narrow(self.call), narrow(self.dur), narrow(self.free), self.late)
+        return Keep(narrow(self.think), narrow(self.call), narrow(self.dur), narrow(self.free), self.late, self.pace)
 
     def change(self, graph: Graph) -> Change:
         """For the clock."""
@@ -71,6 +75,7 @@ class Keep:
             np.rint(graph.dur * (1 - self.dur)).astype(np.int64),
             self.free,
             late=self.late,
+            pace=self.pace,
         )
 
 
