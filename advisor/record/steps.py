@@ -31,11 +31,11 @@ Stamp = TypeVar("Stamp")
 class Steps(Generic[Stamp]):
     """Told of batches, optimizer steps, backward passes and calls, it calls *boundary* where a step begins.
 
-    The first *skip* steps are watched only: from them it is decided what a step is, unless *unit* says so. *clock* stamps
-    the boundaries of that time, *now* tells the time in s; while *hold* is true, further steps are watched only. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
-    ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
-    ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
-    ``trained_until``, when an optimizer last stepped.
+    The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
+    unless *unit* says so. *clock* stamps the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of
+    :data:`UNITS`, None while undecided; ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before
+    the first call of *boundary*; ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when
+    the first sign of a step was; ``trained_until``, when an optimizer last stepped.
     """
 
     def __init__(

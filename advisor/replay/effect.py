@@ -25,9 +25,9 @@ from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
-from advisor.timeline.unprofiled import Pace
 from advisor.timeline.launch_origin import outermost
 from advisor.timeline.owners import stopped
+from advisor.timeline.unprofiled import Pace
 
 Floats = npt.NDArray[np.float64]
 _NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::|\w+Backward\d*$")

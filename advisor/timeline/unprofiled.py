@@ -102,13 +102,9 @@ def unprofiled(context: Context) -> Unprofiled | None:
         return None
     bare, waits = bare_times(recorded)
     ledger, before_ns = context.ledger, context.step_ns
-    slowed = ledger.counted if context.cpu_program else ledger.counted & ledger.through(*_SLOWED)
-    if context.cpu_program:
-        slowed = slowed & ~ledger.through("loader")
-    driver = ledger.counted & ledger.through(*_DRIVER) & ~slowed
-    loads = ledger.counted & ledger.through("loader")
     per_ns = before_ns / max(ledger.counted_ns, 1)
-    held, beside, loaded = (float(ledger.dur_ns[part].sum()) * per_ns for part in (slowed, driver, loads))
+    loads = ledger.counted & ledger.through("loader")
+    loaded = float(ledger.dur_ns[loads].sum()) * per_ns
     step_ns = _bare_ns(context, bare)
     waited = _waited_ns(context, bare, waits, step_ns, loaded)
     if waited is None:
@@ -119,32 +115,48 @@ def unprofiled(context: Context) -> Unprofiled | None:
         # Waits for workers come now and then, for several batches at once.
         waited, step_ns = waited * float(bare.mean()) / step_ns, float(bare.mean())
     loader = waited / loaded if loaded else 1.0
-    shorter = (before_ns - loaded) - (step_ns - waited)
+    dur_ns = _shortened(context, recorded, (before_ns - loaded) - (step_ns - waited), loading=loader == 1.0)
+    if dur_ns is None:
+        return None
+    left_ns = np.rint(np.where(loads, dur_ns * loader, dur_ns)).astype(np.int64)
+    pace = None
+    if loader > 1 and any(one.workers for one in recorded.loaders):
+        batches = max(len(context.waits.loader.start) / recording.step_count, 1.0)
+        pace = Pace(step_ns / batches, waited / batches)
+    return Unprofiled(step_ns, len(bare), left_ns, int(left_ns[ledger.counted].sum()), loader, pace, step_ns - waited)
+
+
+def _shortened(context: Context, recorded: Recorded, shorter: float, *, loading: bool) -> Floats | None:
+    """Return the ledger's segments where a step is *shorter* by so many ns, the waits for batches left out; None where nothing
+    explains it.
+
+    *loading*: whether the profiler's part of loading in this thread is not known by itself.
+    """
+    ledger, before_ns = context.ledger, context.step_ns
+    slowed = ledger.counted if context.cpu_program else ledger.counted & ledger.through(*_SLOWED)
+    if context.cpu_program:
+        slowed = slowed & ~ledger.through("loader")
+    driver = ledger.counted & ledger.through(*_DRIVER) & ~slowed
+    per_ns = before_ns / max(ledger.counted_ns, 1)
+    held, beside = (float(ledger.dur_ns[part].sum()) * per_ns for part in (slowed, driver))
     of_events = np.zeros(len(ledger.dur_ns))
     if context.cpu_program and recorded.event_ns and held:
         of_events = _taken_by_events(context, slowed, recorded.event_ns)
-        if loader == 1.0:
+        if loading:
             of_events += _taken_while_loading(context, recorded.event_ns)
-    loading = float(of_events[~slowed].sum()) * per_ns
-    if not -_SPREAD * before_ns <= shorter <= held + loading + beside + _SPREAD * before_ns:
+    of_loading = float(of_events[~slowed].sum()) * per_ns
+    if not -_SPREAD * before_ns <= shorter <= held + of_loading + beside + _SPREAD * before_ns:
         return None
     shorter = max(shorter, 0.0)
     of_events *= min(1.0, shorter / per_ns / max(of_events.sum(), 1.0))
     events, beyond = (float(part.sum()) * per_ns for part in (of_events[slowed], of_events))
     left = max(1 - (shorter - beyond) / (held - events), 0.0) if held > events else 1.0
     left_beside = max(1 - max(shorter - held, 0.0) / beside, 0.0) if beside else 1.0
-    kept = np.where(slowed, left, np.where(driver, left_beside, np.where(loads, loader, 1.0)))
-    dur_ns = np.rint((ledger.dur_ns - of_events) * kept).astype(np.int64)
-    pace = None
-    if loader > 1 and any(one.workers for one in recorded.loaders):
-        batches = max(len(context.waits.loader.start) / recording.step_count, 1.0)
-        pace = Pace(step_ns / batches, waited / batches)
-    return Unprofiled(step_ns, len(bare), dur_ns, int(dur_ns[ledger.counted].sum()), loader, pace, step_ns - waited)
+    kept: Floats = (ledger.dur_ns - of_events) * np.where(slowed, left, np.where(driver, left_beside, 1.0))
+    return kept
 
 
-def _waited_ns(
-    context: Context, bare: Floats, waits: Floats | None, step_ns: float, loaded: float
-) -> float | None:
+def _waited_ns(context: Context, bare: Floats, waits: Floats | None, step_ns: float, loaded: float) -> float | None:
     """Return what of a step without the profiler the device waits for batches, where that is another time than the recorded
     *loaded* ns; None where it is not, or not known.
 
