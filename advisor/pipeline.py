@@ -285,6 +285,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         steps_by=trace.steps_by or None,
         unprofiled_ms=bare.step_ms if bare is not None else None,
         unprofiled_steps=bare.steps if bare is not None else None,
+        unprofiled_causes=bare.causes(trace.ledger) if bare is not None else {},
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},

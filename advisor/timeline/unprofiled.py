@@ -21,6 +21,7 @@ from advisor.intervals import Bools, Ints, summed
 from advisor.reading.program_settings import Recorded
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
+from advisor.timeline.ledger import CAUSES, Ledger
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,6 +69,12 @@ class Unprofiled:
     def step_ms(self) -> float:
         """The same in ms."""
         return self.step_ns / 1e6
+
+    def causes(self, ledger: Ledger) -> dict[str, float]:
+        """Return the share of each cause of steady work, as they add up to the step."""
+        at = ledger.counted
+        spent = np.bincount(ledger.cause[at], weights=self.dur_ns[at], minlength=len(CAUSES))
+        return {name: float(ns) / max(self.counted_ns, 1) for name, ns in zip(CAUSES, spent, strict=True) if ns}
 
 
 def bare_steps(context: Context) -> bool:

@@ -15,7 +15,7 @@ from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
-from advisor.timeline.ledger import BUSY, CAUSES
+from advisor.timeline.ledger import BUSY
 from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
 from advisor.timeline.unprofiled import unprofiled
 from advisor.views import owners
@@ -346,10 +346,7 @@ def _as_it_ran(context: Context, summary: Summary) -> Summary:
     bare = context.once(unprofiled)
     if bare is None or bare.pace is None:
         return summary
-    at = context.ledger.counted
-    spent = np.bincount(context.ledger.cause[at], weights=bare.dur_ns[at], minlength=len(CAUSES))
-    causes = {name: float(ns) / bare.counted_ns for name, ns in zip(CAUSES, spent, strict=True) if ns}
-    return msgspec.structs.replace(summary, steady_causes=causes, steady_ms=bare.step_ms)
+    return msgspec.structs.replace(summary, steady_causes=summary.unprofiled_causes, steady_ms=bare.step_ms)
 
 
 def _beside(
