@@ -319,6 +319,25 @@ def _checkpointed(scope: dict[str, Any]) -> dict[str, Any]:
     return {**SOLVER, "model": Hub(), "self": SimpleNamespace(blocks=blocks, checkpointed=1)}
 
 
+def centred_transforms() -> dict[str, Any]:
+    """An image, its measured spectrum, a mask and a window, all centred; and what both forms of the program make of them."""
+    dims = (-2, -1)
+    image, kspace = (torch.randn(2, 6, 8, dtype=torch.complex64) for _ in range(2))
+    mask, window = (torch.rand(6, 8) < 0.5).float(), torch.rand(6, 8)
+
+    def shifted(transform: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fftshift(transform(torch.fft.ifftshift(x, dim=dims), norm="ortho"), dim=dims)
+
+    solved = image
+    for _ in range(3):
+        solved = solved - shifted(torch.fft.ifft2, mask * (shifted(torch.fft.fft2, solved) - kspace))
+    spectrum = torch.fft.fftshift(torch.fft.fft2(solved), dim=dims) * window
+    return {
+        "image": image, "kspace": kspace, "mask": mask, "window": window, "iterations": 3,
+        "solved": solved, "blurred": torch.fft.ifft2(torch.fft.ifftshift(spectrum, dim=dims)),
+    }  # fmt: skip
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
@@ -505,6 +524,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "labels": torch.tensor([[0, 1], [2, 2]]),
         "mapped": torch.zeros(2, 2, dtype=torch.int64),
     },
+    "kernels/fft-shifts": lambda scope: centred_transforms(),
     "kernels/layer-on-enlarged": lambda scope: {
         "features": torch.rand(BATCH, 8, 4, 4),
         "classify": nn.Conv2d(8, 3, 1),
@@ -683,6 +703,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 """Names that mean something else, or something at all, in the snippets of one rule only."""
 
 USES = {
+    "kernels/fft-shifts": "torch.testing.assert_close(image, solved)\ntorch.testing.assert_close(filtered, blurred)",
     "gpu-idle/launch-bound": """
 if forward is not None:
     forward(SimpleNamespace(encoder=nn.Linear(4, 4), head=nn.Linear(4, 2)), torch.rand(2, 4))

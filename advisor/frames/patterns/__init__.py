@@ -50,14 +50,16 @@ SCHEMA = Schema(
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
              "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
-             "queries, keys or values, before a fused attention)"),
+             "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
+             "transform, where another order of the data spares it)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
-                "repeated-slicing, unrolled-cell, separate-layers or class-loop on the CPU the Python that leads to its operators"),
+                "repeated-slicing, unrolled-cell, separate-layers, class-loop or fft-shift on the CPU the Python that leads to its "
+                "operators"),
         integer("repeats", "", "turns of a loop, of an unrolled-cell or of separate-layers; different turns of a class-loop; "
                 "experts of a layer; no-cache: tokens of a sequence that it computes; gradients that nothing uses, behind the last "
                 "that is used, or unread; indices that read an embedding; weights for an output of a convolution; "
@@ -66,7 +68,8 @@ SCHEMA = Schema(
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
-                "uneven-rows; parts of the image of a label-part; copies of an attention-copy; NULL for other kinds"),
+                "uneven-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an fft-shift; NULL "
+                "for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -74,8 +77,8 @@ SCHEMA = Schema(
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
-                "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares; places of each of "
-                "uneven-rows; NULL for other kinds"),
+                "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares or an fft-shift moves; places "
+                "of each of uneven-rows; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, "
@@ -83,8 +86,8 @@ SCHEMA = Schema(
              "each part does not, of pairwise what a product does not, of a product-order or an enlarged what the other order does "
              "not, of a one-hot what a lookup does not, of a late-pick what is not taken, of an unrolled-cell what the whole layer "
              "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element "
-             "once does not, of an expanded all copies but one, of uneven-rows what is padding, of attention squared; NULL for "
-             "other kinds"),
+             "once does not, of an expanded all copies but one, of uneven-rows what is padding, of an fft-shift what a factor in "
+             "its place does not, of attention squared; NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, on average of the first batches; NULL "
              "for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
@@ -104,7 +107,8 @@ SCHEMA = Schema(
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "
              "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
-             "the part; attention-copy: contiguous, or repeated heads"),
+             "the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, between transforms, or "
+             "before and behind a filter"),
     ),
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
+from advisor.frames.patterns.fft_shifts import fft_shifts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
@@ -86,6 +87,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attached_norms,
     unmerged_adapters,
     uneven_rows,
+    fft_shifts,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from advisor.frames import operator_calls
-from advisor.frames.patterns.tree import Pairs, Tree, spread
+from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD, OP
@@ -107,6 +107,20 @@ def with_python(tree: Tree, nodes: Pairs) -> tuple[Pairs, Pairs]:
     """Rows of `ops` at or below nodes, and segments of the ledger in which Python leads to them, in a program on the CPU."""
     ops = tree.rows_of_ops(nodes)
     return ops, leading(tree, ops)
+
+
+def owned(tree: Tree, of: Ints) -> tuple[Pairs, Pairs, Pairs]:
+    """GPU work of the nodes that belong to rows; in a program on the CPU their rows of `ops`, and the Python that leads there."""
+    if tree.context.cpu_program:
+        rows = of[tree.context.op_rows]
+        index = np.flatnonzero(rows >= 0)
+        order = np.argsort(rows[index], kind="stable")
+        ops = Pairs(rows[index][order], index[order])
+        return NOTHING, ops, leading(tree, ops)
+    launch = tree.work.launch
+    index = np.flatnonzero(launch >= 0)
+    index = index[of[launch[index]] >= 0]
+    return Pairs(of[launch[index]], index).each_once(), NOTHING, NOTHING
 
 
 def leading(tree: Tree, ops: Pairs) -> Pairs:
