@@ -51,7 +51,7 @@ SCHEMA = Schema(
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
              "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
              "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
-             "transform, where another order of the data spares it)"),
+             "transform, where another order of the data spares it), reducer (DDP's, of one gradient)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),

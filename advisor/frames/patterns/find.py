@@ -28,6 +28,7 @@ from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.reducer import reducers
 from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
@@ -88,6 +89,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     unmerged_adapters,
     uneven_rows,
     fft_shifts,
+    reducers,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
