@@ -2,7 +2,7 @@
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone
-from advisor.testing.proof import edge, fires, quiet
+from advisor.testing.proof import edge, fires, lacks, quiet
 
 SCALE, COPY = "torch::distributed::reducer::mul_out", "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor>"
