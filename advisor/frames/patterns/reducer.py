@@ -1,4 +1,4 @@
-"""What DistributedDataParallel's reducer runs for each gradient: it scales it into a bucket, and copies it back."""
+"""Operators of DistributedDataParallel's reducer: it scales each gradient into a bucket, and copies it back."""
 
 from __future__ import annotations
 
