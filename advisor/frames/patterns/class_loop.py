@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.frames.patterns.comparisons import Compared, Items, hulls
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.operands import keys, leading
+from advisor.frames.patterns.operands import keys, launched_of, leading
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.intervals import Ints
 from advisor.timeline.calls import BACKWARD
@@ -104,10 +104,7 @@ def _owned(tree: Tree, of: Ints, rows: Ints, count: int) -> tuple[Ints, Pairs, P
         python = leading(tree, ops)
         cost = context.ledger.cost(len(context.op_rows), "compute", "communication")
         return ops.total(cost, count) + python.total(context.ledger.dur_ns, count), NOTHING, ops, python
-    launch = tree.work.launch
-    index = np.flatnonzero(launch >= 0)
-    index = index[of[launch[index]] >= 0]
-    inside = Pairs(of[launch[index]], index).each_once()
+    inside = launched_of(tree, of)
     gpu = inside.total(tree.work.end - tree.work.start, count)
     hosts = np.zeros(count, np.int64)
     nodes = np.flatnonzero((of >= 0) & np.isin(np.arange(len(of)), tree.outermost))
