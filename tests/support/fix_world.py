@@ -358,6 +358,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "cpu/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
+    "kernels/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "cpu/product-order": lambda scope: {
         "x": torch.rand(2, 6),
         "batches": [torch.rand(2, 6)],
@@ -379,6 +380,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])},
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
+    "kernels/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
     "cpu/repeated-copies": lambda scope: {
         "queries": torch.rand(BATCH, 8, 3, 4),
         "keys": torch.rand(BATCH, 2, 5, 4),
@@ -712,6 +714,15 @@ if forward is not None:
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
     "cpu/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
+    "kernels/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
+    "kernels/pairwise-intermediate": """
+if "difference" not in globals():
+    apart = left[:, None] - right
+    assert torch.allclose(squared, apart.square().sum(-1), atol=1e-5)
+    assert torch.allclose(distances, apart.norm(dim=-1), atol=1e-5)
+    assert torch.allclose(dots, (left[:, None] * right).sum(-1), atol=1e-5)
+    assert torch.allclose(cosines, F.cosine_similarity(left[:, None], right, dim=-1), atol=1e-5)
+""",
     "cpu/constant-again": "assert resample(torch.rand(1, 1, 30), 3, 2).shape == (1, 2, 8)",
     "cpu/explicit-inverse": "assert torch.allclose(fit, r @ K.inverse() @ r)",
     "cpu/factored-again": """

@@ -103,6 +103,14 @@ def worked(tree: Tree, marks: Pairs, *, backward: Bools) -> Pairs:
     return Pairs(kept[index][order], index[order])
 
 
+def launched_of(tree: Tree, of: Ints) -> Pairs:
+    """GPU work whose launch belongs to a row, where *of* is the row of each node, -1 for none."""
+    launch = tree.work.launch
+    index = np.flatnonzero(launch >= 0)
+    index = index[of[launch[index]] >= 0]
+    return Pairs(of[launch[index]], index).each_once()
+
+
 def with_python(tree: Tree, nodes: Pairs) -> tuple[Pairs, Pairs]:
     """Rows of `ops` at or below nodes, and segments of the ledger in which Python leads to them, in a program on the CPU."""
     ops = tree.rows_of_ops(nodes)
@@ -117,10 +125,7 @@ def owned(tree: Tree, of: Ints) -> tuple[Pairs, Pairs, Pairs]:
         order = np.argsort(rows[index], kind="stable")
         ops = Pairs(rows[index][order], index[order])
         return NOTHING, ops, leading(tree, ops)
-    launch = tree.work.launch
-    index = np.flatnonzero(launch >= 0)
-    index = index[of[launch[index]] >= 0]
-    return Pairs(of[launch[index]], index).each_once(), NOTHING, NOTHING
+    return launched_of(tree, of), NOTHING, NOTHING
 
 
 def leading(tree: Tree, ops: Pairs) -> Pairs:
