@@ -138,18 +138,7 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     if replay is None:
         return 0
     busy = context.once(_busy)
-    total = 0.0
-    launches = None
-    if replay.action == "capture":
-        launches = launches_of_model(context, graph).astype(np.float64)
-    elif replay.action in ("remove", "merge") and frame.rows.work is not None:
-        at = np.full(len(context.recording.work), -1, np.int64)
-        at[graph.work] = np.arange(len(graph.work))
-        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
-    if launches is not None:
-        call = covered(busy, graph.start, graph.start + graph.length)
-        think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
-        total += float((launches * (call + think)).sum())
+    total = _launches_within(context, graph, claim, busy)
     if frame.shortens is not None and replay.action in ("remove", "scale"):
         spans = context.once(clock).spans(_host_spans(context, frame, claim))
         total += float(covered(busy, spans.start, spans.end).sum())
@@ -157,6 +146,34 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
         freed = _freed(context, frame, graph, claim)
         total += float(covered(busy, graph.start[freed], graph.end[freed]).sum())
     return int(total)
+
+
+def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim]) -> int:
+    """Return the ns in which the GPU waits for launches that go with a fix, where *others* own that idle time.
+
+    Beside their fixes it is not returned again; alone it is.
+    """
+    ledger = context.ledger
+    theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
+    idle = np.setdiff1d(theirs[ledger.idle[theirs]], claim.segments)
+    spans = context.once(clock).spans(union(ledger.start_ns[idle], ledger.end_ns[idle]))
+    return int(_launches_within(context, graph, claim, spans))
+
+
+def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans) -> float:
+    """Return the ns of the host's time for launches that go with a fix, as far as they lie in *spans*, on the steady clock."""
+    frame, replay = FRAMES[claim.rule.match.frame], claim.rule.replay
+    if replay is not None and replay.action == "capture":
+        launches = launches_of_model(context, graph).astype(np.float64)
+    elif replay is not None and replay.action in ("remove", "merge") and frame.rows.work is not None:
+        at = np.full(len(context.recording.work), -1, np.int64)
+        at[graph.work] = np.arange(len(graph.work))
+        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
+    else:
+        return 0.0
+    call = covered(spans, graph.start, graph.start + graph.length)
+    think = covered(spans, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
+    return float((launches * (call + think)).sum())
 
 
 def _freed(context: Context, frame: Frame, graph: Graph, claim: Claim) -> Bools:

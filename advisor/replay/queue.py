@@ -251,8 +251,9 @@ class Queue:
             low = max(low, self.careful.alone(*rules))
         sure = self.worlds[: None if self._tells(low) else self.sure]
         most = [self.most[rule] for rule in rules]
-        high = min(max(world.alone(*rules) for world in sure) * self.scale, sum(bounds.high for bounds in most))
-        return min(low * self.scale, sum(bounds.low for bounds in most), high), high
+        at_most = [sum(bounds[part] + bounds.alone[part] for bounds in most) for part in (0, 1)]
+        high = min(max(world.alone(*rules) for world in sure) * self.scale, at_most[1])
+        return min(low * self.scale, at_most[0], high), high
 
     def _added(self, returned_ns: float, gain_ns: float, taken: Sequence[float]) -> float:
         """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""

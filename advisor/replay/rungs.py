@@ -53,11 +53,15 @@ class Priced:
 
 
 class Bounds(NamedTuple):
-    """The most ms that a fix can return: cautiously, and at all; ``exposed`` more once others have left the GPU less to do."""
+    """The most ms that a fix can return: cautiously, and at all; ``exposed`` more once others have left the GPU less to do.
+
+    Alone it returns ``alone`` more, cautiously and at all: idle time that other findings own.
+    """
 
     low: float
     high: float
     exposed: float = 0.0
+    alone: tuple[float, float] = (0.0, 0.0)
 
 
 def returned(rung: Rung) -> tuple[float, float]:

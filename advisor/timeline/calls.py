@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -327,6 +328,33 @@ class Host:
             return out
         ops = self.group[nodes] == OP
         out[ops] = self._stack_users[self._recorded.tables["op"]["stack"][self.row[nodes[ops]]]]
+        return out
+
+    def around_both(self, first: Ints, last: Ints) -> Ints:
+        """Return for each pair of nodes the user's innermost place (code) that both are called from, -1 where unknown.
+
+        By calls of Python where they were recorded, else by the frames that both recorded stacks end with.
+        """
+        if not (self.group == PYTHON).any():
+            return self._by_stacks(first, last)
+        up = self.parent[first].astype(np.int64)
+        for _ in range(len(self.levels)):
+            on = np.flatnonzero((up >= 0) & (fetch(self.end, up) < self.end[last]))
+            if not len(on):
+                break
+            up[on] = self.parent[up[on]]
+        return fetch(self.attributes.user, up)
+
+    def _by_stacks(self, first: Ints, last: Ints) -> Ints:
+        stacks, out = self._recorded.stacks, np.full(len(first), -1, np.int64)
+        code_of = np.full(self.size, -1, np.int64)
+        code_of[self.node_of["op"]] = self._recorded.tables["op"]["stack"]
+        for at, codes in enumerate(zip(code_of[first].tolist(), code_of[last].tolist(), strict=True)):
+            one, other = (stacks[code].split(";")[::-1] if code >= 0 else [] for code in codes)
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+            places = [parse_frame(text, self.libraries) for text, _ in same]
+            found = [place for place in places if place is not None and place.user]
+            out[at] = self._place(found[-1]) if found else -1
         return out
 
     def parting(self, known: Ints, asked: Ints) -> Ints:
