@@ -157,7 +157,8 @@ class Replay:
 
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
         least, little = ranking.HARDLY * whole_ms, ranking.LITTLE * whole_ms
-        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone)
+        copies = {claim.rule.id for claim in fixes if claim.rule.match.frame == "copies"}
+        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone, copies=copies)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)

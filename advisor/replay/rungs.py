@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from advisor.engine import ranking
+from advisor.engine.claims import other_alone
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,13 @@ def joined(
     *,
     little_ms: float = 0.0,
     alone: Callable[[Sequence[str]], tuple[float, float] | None] = lambda rules: None,
+    copies: AbstractSet[str] = frozenset(),
 ) -> Priced:
     """Make a step of the plan of each bundle of fixes that are one change, in order; those under *least_ms* return nothing.
 
-    Neither do those under *little_ms* that return no more *alone*, where that is known. *spent* names, for a fix that returned
-    nothing when it was tried first, the fixes that were taken by then.
+    Neither do those under *little_ms* that return no other figure *alone*, where that is known. *spent* names, for a fix that returned
+    nothing when it was tried first, the fixes that were taken by then. Of *copies* that return nothing alone nothing waits: what
+    they return beside a faster host is one more guess, and folded unless it is more than a low finding.
     """
     priced = Priced({}, [])
     for rungs in bundles:
@@ -108,6 +114,11 @@ def joined(
             for rung in rungs:
                 taken = spent.get(rung.rule, ())
                 priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
+            continue
+        whole_ms = little_ms / ranking.LITTLE
+        waited = by_itself is None or by_itself[1] >= ranking.LEAST * whole_ms
+        if not waited and lead.rule in copies and (low + high) / 2 < ranking.LEVELS["medium"] * whole_ms:
+            priced.after |= {rung.rule: () for rung in rungs}
             continue
         bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
         also = tuple(rung.rule for rung in rungs[1:])
@@ -124,5 +135,8 @@ def joined(
 
 
 def _hardly(low: float, high: float, alone: tuple[float, float] | None, least_ms: float, little_ms: float) -> bool:
-    """Tell whether a change returns hardly anything beside those before it, or little there and alone."""
-    return high < least_ms or (alone is not None and max(low, high, alone[1]) < little_ms)
+    """Tell whether a change returns hardly anything beside those before it, or little there and no other figure alone."""
+    if high < least_ms or alone is None:
+        return high < least_ms
+    other = other_alone((low, high), alone, little_ms / ranking.LITTLE)
+    return max(low, high, 0.0 if other is None else alone[1]) < little_ms
