@@ -118,7 +118,7 @@ def joined(
         whole_ms = little_ms / ranking.LITTLE
         waited = by_itself is None or by_itself[1] >= ranking.LEAST * whole_ms
         if not waited and lead.rule in copies and (low + high) / 2 < ranking.LEVELS["medium"] * whole_ms:
-            priced.after |= {rung.rule: () for rung in rungs}
+            priced.after.update({rung.rule: () for rung in rungs})
             continue
         bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
         also = tuple(rung.rule for rung in rungs[1:])

@@ -377,6 +377,34 @@ def test_a_fix_is_worth_more_behind_one_that_returns_little() -> None:
     assert [(step.low, step.high) for step in priced.plan] == [(90, 40), (60, 35)]
 
 
+@pytest.mark.parametrize(
+    ("share", "alone", "stands"),
+    [
+        (0.009, (0.0, 0.0), False),
+        (0.009, (0.009, 0.012), False),  # no other figure is said of it
+        (0.009, (0.02, 0.03), True),
+        (0.011, (0.0, 0.0), True),
+    ],
+)
+def test_what_shows_less_than_a_hundredth_of_the_step_is_folded(
+    share: float, alone: tuple[float, float], stands: bool
+) -> None:
+    only = Rung("layout", before=100, low=100, high=100 * (1 - share), bound_by="", low_before=100)
+    priced = joined([[only]], 0.5, {}, little_ms=1.0, alone=lambda rules: (100 * alone[0], 100 * alone[1]))
+    assert list(priced.savings) == (["layout"] if stands else [])
+    assert (priced.after == {}) == stands
+
+
+@pytest.mark.parametrize(("returned", "alone", "stands"), [(2.0, 0.0, False), (2.0, 1.0, True), (8.0, 0.0, True)])
+def test_copies_that_nothing_waits_for_are_folded_unless_much_is_behind_them(
+    returned: float, alone: float, stands: bool
+) -> None:
+    """Of 100 ms: 2 with a host that is faster, and nothing as recorded, are none; 8 are more than a low finding."""
+    only = Rung("copy", before=100, low=100 - returned, high=100 - returned, bound_by="", low_before=100)
+    priced = joined([[only]], 0.5, {}, little_ms=1.0, alone=lambda rules: (alone, alone), copies={"copy"})
+    assert (list(priced.savings), priced.after) == ((["copy"], {}) if stands else ([], {"copy": ()}))
+
+
 def stepping(*, clips: bool) -> TraceBuilder:
     """Four steps of 17 ms behind 2 ms in which the host looks at every parameter, in the optimizer or to clip gradients."""
     frame = "torch/nn/utils/clip_grad.py(43): _get_total_norm" if clips else "torch/optim/adamw.py(30): step"

@@ -52,7 +52,7 @@ def dense_experts(tree: Tree) -> Occurrences | None:
         end=tree.host.end[items[last]],
         inside=own,
         own=own,
-        user=tree.host.around_both(low, items[last]),
+        user=tree.host.around_both(low, items[last], start),
         figures={"repeats": count, "length": chosen, "dims": tree.dims(low)},
     )
 
