@@ -25,9 +25,9 @@ from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
-from advisor.timeline.unprofiled import Pace
 from advisor.timeline.launch_origin import called_below, outermost
 from advisor.timeline.owners import stopped
+from advisor.timeline.unprofiled import Pace
 
 Floats = npt.NDArray[np.float64]
 _NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::|\w+Backward\d*$")
@@ -289,7 +289,7 @@ def _removable(context: Context, graph: Graph) -> Floats:
 
 
 def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Spans]:
-    """Flag calls whose launch goes with an operator that one of torch's called, which stays: a linear layer that converts its input.
+    """Flag calls whose launch goes with an operator that one of torch's called, which stays, as of a layer that converts inputs.
 
     Beside them, on the steady clock, the spans of those operators: all of their time goes, and none of what is around them.
     *launches* is the part of each call that goes.
@@ -299,7 +299,12 @@ def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Sp
     at = np.flatnonzero(plain & (graph.node >= 0))
     outer, called = fetch(context.once(outermost), graph.node[at]), called_below(context, graph.node[at])
     stays = launches[at] < 1
-    inner = torch[fetch(host.name, outer)] & (called != outer) & np.isin(outer, outer[stays]) & ~np.isin(called, called[stays])
+    inner = (
+        torch[fetch(host.name, outer)]
+        & (called != outer)
+        & np.isin(outer, outer[stays])
+        & ~np.isin(called, called[stays])
+    )
     flags = np.zeros(len(graph), np.bool_)
     flags[at[inner]] = True
     ops = distinct(called[inner])

@@ -251,9 +251,10 @@ class Queue:
             low = max(low, self.careful.alone(*rules))
         sure = self.worlds[: None if self._tells(low) else self.sure]
         most = [self.most[rule] for rule in rules]
-        at_most = [sum(bounds[part] + bounds.alone[part] for bounds in most) for part in (0, 1)]
-        high = min(max(world.alone(*rules) for world in sure) * self.scale, at_most[1])
-        return min(low * self.scale, at_most[0], high), high
+        low_most = sum(bounds.low + bounds.alone[0] for bounds in most)
+        high_most = sum(bounds.high + bounds.alone[1] for bounds in most)
+        high = min(max(world.alone(*rules) for world in sure) * self.scale, high_most)
+        return min(low * self.scale, low_most, high), high
 
     def _added(self, returned_ns: float, gain_ns: float, taken: Sequence[float]) -> float:
         """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""

@@ -100,9 +100,9 @@ def joined(
 ) -> Priced:
     """Make a step of the plan of each bundle of fixes that are one change, in order; those under *least_ms* return nothing.
 
-    Neither do those under *little_ms* that return no other figure *alone*, where that is known. *spent* names, for a fix that returned
-    nothing when it was tried first, the fixes that were taken by then. Of *copies* that return nothing alone nothing waits: what
-    they return beside a faster host is one more guess, and folded unless it is more than a low finding.
+    Neither do those under *little_ms* that return no other figure *alone*, where that is known. *spent* names, for a fix that
+    returned nothing when it was tried first, the fixes that were taken by then. For *copies* that return nothing alone nothing
+    waits: what they return beside a faster host is one more guess, and folded unless it is more than a low finding.
     """
     priced = Priced({}, [])
     for rungs in bundles:
@@ -111,14 +111,10 @@ def joined(
         low, high = sum(low for low, _ in worth), sum(high for _, high in worth)
         by_itself = alone([rung.rule for rung in rungs]) if high >= least_ms else None
         if _hardly(low, high, by_itself, least_ms, little_ms):
-            for rung in rungs:
-                taken = spent.get(rung.rule, ())
-                priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
+            priced.after.update((rung.rule, _taken(priced, spent.get(rung.rule, ()))) for rung in rungs)
             continue
-        whole_ms = little_ms / ranking.LITTLE
-        waited = by_itself is None or by_itself[1] >= ranking.LEAST * whole_ms
-        if not waited and lead.rule in copies and (low + high) / 2 < ranking.LEVELS["medium"] * whole_ms:
-            priced.after.update({rung.rule: () for rung in rungs})
+        if lead.rule in copies and _unwaited(low, high, by_itself, little_ms / ranking.LITTLE):
+            priced.after.update((rung.rule, ()) for rung in rungs)
             continue
         bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
         also = tuple(rung.rule for rung in rungs[1:])
@@ -140,3 +136,15 @@ def _hardly(low: float, high: float, alone: tuple[float, float] | None, least_ms
         return high < least_ms
     other = other_alone((low, high), alone, little_ms / ranking.LITTLE)
     return max(low, high, 0.0 if other is None else alone[1]) < little_ms
+
+
+def _taken(priced: Priced, rules: Sequence[str]) -> tuple[str, ...]:
+    """Return those of some rules that have a step in the plan."""
+    return tuple(step.rule for step in priced.plan if step.rule in rules)
+
+
+def _unwaited(low: float, high: float, alone: tuple[float, float] | None, whole_ms: float) -> bool:
+    """Tell whether a change returns nothing alone, and no more than a low finding does beside those before it."""
+    if alone is None or alone[1] >= ranking.LEAST * whole_ms:
+        return False
+    return (low + high) / 2 < ranking.LEVELS["medium"] * whole_ms

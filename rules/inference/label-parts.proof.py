@@ -43,11 +43,19 @@ def with_copies(labels: int = 5) -> TraceBuilder:
             with b.python(f"{FILE}({176 if label else 164}): preprocess"):
                 b.idle(ms=20)
             with b.python(f"{FOLDER}/base.py(1266): forward"):
-                with b.python(f"{FOLDER}/base.py(1173): _ensure_tensor_on_device"), b.op("aten::to"), b.op("aten::copy_"):
+                with (
+                    b.python(f"{FOLDER}/base.py(1173): _ensure_tensor_on_device"),
+                    b.op("aten::to"),
+                    b.op("aten::copy_"),
+                ):
                     b.copy("HtoD", 4 << 20, us=500)
                 with b.python(f"{FILE}(184): _forward"), b.op("aten::linear"):
                     b.kernel(GEMM, us=10_000)
-                with b.python(f"{FOLDER}/base.py(1173): _ensure_tensor_on_device"), b.op("aten::to"), b.op("aten::copy_"):
+                with (
+                    b.python(f"{FOLDER}/base.py(1173): _ensure_tensor_on_device"),
+                    b.op("aten::to"),
+                    b.op("aten::copy_"),
+                ):
                     b.copy("DtoH", 16 << 20, us=2000)
     return b
 

@@ -27,7 +27,7 @@ def training(
     shapes: bool = True,
     expert: str = "",
 ) -> TraceBuilder:
-    """Steps of two layers of experts, each of two products of *us*, and 4 ms of attention; *expert* is the line of one's own call."""
+    """Steps of two layers of experts, each of two products of *us*, and 4 ms of attention; *expert* is a line of its own."""
     b = TraceBuilder("NVIDIA A100-SXM4-80GB", record_shapes=shapes, with_stack=bool(expert))
 
     def called(frame: str) -> AbstractContextManager[object]:
