@@ -18,14 +18,14 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, narrow, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, intersect, narrow, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
-from advisor.timeline.launch_origin import outermost
+from advisor.timeline.launch_origin import called_below, outermost
 from advisor.timeline.owners import stopped
 from advisor.timeline.unprofiled import Pace
 
@@ -138,18 +138,7 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     if replay is None:
         return 0
     busy = context.once(_busy)
-    total = 0.0
-    launches = None
-    if replay.action == "capture":
-        launches = launches_of_model(context, graph).astype(np.float64)
-    elif replay.action in ("remove", "merge") and frame.rows.work is not None:
-        at = np.full(len(context.recording.work), -1, np.int64)
-        at[graph.work] = np.arange(len(graph.work))
-        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
-    if launches is not None:
-        call = covered(busy, graph.start, graph.start + graph.length)
-        think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
-        total += float((launches * (call + think)).sum())
+    total = _launches_within(context, graph, claim, busy)
     if frame.shortens is not None and replay.action in ("remove", "scale"):
         spans = context.once(clock).spans(_host_spans(context, frame, claim))
         total += float(covered(busy, spans.start, spans.end).sum())
@@ -157,6 +146,37 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
         freed = _freed(context, frame, graph, claim)
         total += float(covered(busy, graph.start[freed], graph.end[freed]).sum())
     return int(total)
+
+
+def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim]) -> int:
+    """Return the ns in which the GPU waits for launches that go with a fix, where *others* own that idle time.
+
+    Beside their fixes it is not returned again; alone it is.
+    """
+    ledger = context.ledger
+    theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
+    idle = np.setdiff1d(theirs[ledger.idle[theirs]], claim.segments)
+    spans = context.once(clock).spans(union(ledger.start_ns[idle], ledger.end_ns[idle]))
+    return int(_launches_within(context, graph, claim, spans))
+
+
+def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans) -> float:
+    """Return the ns of the host's time for launches that go with a fix, as far as they lie in *spans*, on the steady clock."""
+    frame, replay = FRAMES[claim.rule.match.frame], claim.rule.replay
+    whole = replay is not None and replay.action == "capture"
+    if whole:
+        launches = launches_of_model(context, graph).astype(np.float64)
+    elif replay is not None and replay.action in ("remove", "merge") and frame.rows.work is not None:
+        at = np.full(len(context.recording.work), -1, np.int64)
+        at[graph.work] = np.arange(len(graph.work))
+        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
+    else:
+        return 0.0
+    inner, ops = (np.zeros(len(graph), np.bool_), EMPTY) if whole else _called(context, graph, launches)
+    call = covered(spans, graph.start, graph.start + graph.length)
+    think = covered(spans, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
+    within = intersect(ops, spans)
+    return float((launches * (call + think))[~inner].sum() + (within.end - within.start).sum())
 
 
 def _freed(context: Context, frame: Frame, graph: Graph, claim: Claim) -> Bools:
@@ -228,9 +248,13 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         return
     keep.dur[at] = 1 - share
     if action in ("remove", "merge"):
-        loss = np.where(graph.kind == PLAIN, calls * _launching(graph, at), 0.0)
+        launches = np.where(graph.kind == PLAIN, _launching(graph, at), 0.0)
+        inner, ops = _called(context, graph, launches)
+        loss = np.where(inner, 0.0, calls * launches)
         keep.call *= 1 - loss
         keep.think *= 1 - loss * _removable(context, graph)
+        if len(ops.start):
+            _on_host(graph, keep, ops, calls)
 
 
 def _launching(graph: Graph, at: Ints) -> Floats:
@@ -262,6 +286,29 @@ def _removable(context: Context, graph: Graph) -> Floats:
     own = np.maximum(fetch(host.end, node) - fetch(host.start, node) - graph.length, 0) / np.maximum(graph.think, 1)
     part = _of_launch(graph)
     return np.where(backward[fetch(host.name, node)], np.minimum(part, own), part)
+
+
+def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Spans]:
+    """Flag calls whose launch goes with an operator that one of torch's called, which stays, as of a layer that converts inputs.
+
+    Beside them, on the steady clock, the spans of those operators: all of their time goes, and none of what is around them.
+    *launches* is the part of each call that goes.
+    """
+    host, plain = context.recording.host, graph.kind == PLAIN
+    torch = np.array([*(name.startswith("aten::") for name in context.names), False], np.bool_)
+    at = np.flatnonzero(plain & (graph.node >= 0))
+    outer, called = fetch(context.once(outermost), graph.node[at]), called_below(context, graph.node[at])
+    stays = launches[at] < 1
+    inner = (
+        torch[fetch(host.name, outer)]
+        & (called != outer)
+        & np.isin(outer, outer[stays])
+        & ~np.isin(called, called[stays])
+    )
+    flags = np.zeros(len(graph), np.bool_)
+    flags[at[inner]] = True
+    ops = distinct(called[inner])
+    return flags, context.once(clock).spans(union(host.start[ops], host.end[ops]))
 
 
 def _capture(context: Context, graph: Graph, keep: Keep, share: float) -> None:

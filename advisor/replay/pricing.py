@@ -14,7 +14,7 @@ from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
-from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, reach, waiting
+from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, idle_of_others, reach, waiting
 from advisor.replay.graph import BATCH, PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.queue import Queue, World, effects
@@ -157,7 +157,8 @@ class Replay:
 
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
         least, little = ranking.HARDLY * whole_ms, ranking.LITTLE * whole_ms
-        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone)
+        copies = {claim.rule.id for claim in fixes if claim.rule.match.frame == "copies"}
+        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone, copies=copies)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)
@@ -172,7 +173,7 @@ class Replay:
         return Queue(
             worlds,
             fixes,
-            {claim.rule.id: self._bounds(claim, whole_ms) for claim in fixes},
+            {claim.rule.id: self._bounds(claim, whole_ms, [c for c in fixes if c is not claim]) for claim in fixes},
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph or ()) <= _LARGE,
@@ -212,7 +213,7 @@ class Replay:
             worth=(min(taken.low, low_before - before + taken.high), taken.high),
         )
 
-    def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
+    def _bounds(self, claim: Claim, whole_ms: float, others: Sequence[Claim]) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.
 
         Communication hides behind computation, as far as there is some; and of its own work a rank that waits for others gains
@@ -242,7 +243,9 @@ class Replay:
         )
         late = self.late_ms(claim)
         high = min(most * owned + late, high_part * (most * reached + late), pace.room_ns(self.context, claim) * ms)
-        return Bounds(min(less * owned * own, less * low_part * reached * own, high), high, less * exposed)
+        idle = idle_of_others(self.context, self.graph, claim, others) * ms
+        alone = (less * low_part * idle * own, most * high_part * idle)
+        return Bounds(min(less * owned * own, less * low_part * reached * own, high), high, less * exposed, alone)
 
     def _without_profiler(self, claim: Claim) -> tuple[float, float]:
         """Return the parts of what rows own that are left without the profiler, throughout and at most; 1 where nothing tells.

@@ -209,7 +209,8 @@ def program_of(trace: Trace) -> Program:
     details.append(f"{steps} step{'s' * (steps != 1)}" if steps else "no steps")
     known = facts["vendor"] in ("nvidia", "amd", "intel")
     lost = bool(facts["gpu_used"]) and not facts["has_gpu"] and not facts["cpu_only"]
-    return Program(kind, details, "GPU" if known or not lost else "device", lost)
+    other = not known and (lost or trace.metadata.accelerator is not None)
+    return Program(kind, details, "device" if other else "GPU", lost)
 
 
 _FRAMEWORKS = {
