@@ -146,6 +146,9 @@ def test_what_tells_a_decoder(operators: tuple[Operator, ...], tmp_path: Path) -
         # What is put in the place of tokens.
         (("aten::masked_scatter", [[ROWS, WIDTH, HIDDEN], [ROWS, WIDTH, HIDDEN], [64, HIDDEN]]), CAUSAL),
         (("aten::index_put_", [[ROWS * WIDTH, HIDDEN], [], [64, HIDDEN]]), CAUSAL),
+        # Numbers of each row, as of a speaker.
+        (("aten::add", [[ROWS, WIDTH, HIDDEN], [ROWS, 1, HIDDEN], []]), CAUSAL),
+        (CAUSAL, ("aten::mul", [[ROWS, 1, HIDDEN], [ROWS, WIDTH, HIDDEN]])),
         # The next call is of another batch, and tells nothing of this one.
         (MASKED, LOOKUP, attend(WIDTH, 128)),
         # Another table, as of positions.

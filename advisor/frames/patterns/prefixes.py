@@ -131,7 +131,9 @@ class _Calls:
         width = batch.width
         keyed = {key for query, key in facts.spans if query == width}
         # Other keys than of these tokens are of an image or of another text, on which the tokens' own depend.
-        if len(keyed) > 1 or any(key < width for key in keyed) or (width, width) in facts.plain or self._replaced(at):
+        if len(keyed) > 1 or any(key < width for key in keyed) or (width, width) in facts.plain:
+            return False
+        if self._replaced(at) or self._conditioned(at):
             return False
         if keyed == {width} and (width, width) in facts.causal:
             return True
@@ -165,6 +167,13 @@ class _Calls:
             ):
                 return True
         return False
+
+    def _conditioned(self, at: int) -> bool:
+        """Tell whether each row's tokens are computed with numbers of that row: of a speaker, a class or an image."""
+        batch = self.batches[at]
+        tokens, row = (batch.rows, batch.width, batch.hidden), (batch.rows, 1, batch.hidden)
+        kinds = np.unique(self.kind[self.range_of(at)]).tolist() if batch.rows > 1 else []
+        return any({tokens, row} == set(self.operands(kind)[:2]) for kind in kinds)
 
     def _of(self, at: int) -> _Facts:
         kinds = np.unique(self.kind[self.range_of(at)])
