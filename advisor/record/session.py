@@ -141,6 +141,7 @@ class Session:
         if self._steps is not None and self.options.unit is None:
             threading.Thread(target=self._await_quiet, name="advisor", daemon=True).start()
         if whole_block:
+            self._hooks.forget_lookups()
             self._guarded(self._passes.open)
             self._hooks.recording = self._passes.recording
 
@@ -149,6 +150,8 @@ class Session:
         if not self._marks:
             self._guarded(self._passes.withdraw)
             self._hooks.recording = False
+            if not self._over:
+                self._hooks.watch_lookups()
         self._marks.append(self._stamp())
         if len(self._marks) >= max(self.options.skip, 1):
             self._boundary()
@@ -194,6 +197,7 @@ class Session:
 
     def _step(self) -> None:
         before = self._passes.recording
+        self._hooks.forget_lookups()
         if self._passes.done:
             self._wait_on()
             return

@@ -7,6 +7,7 @@ their own, more ranks, or code that uses what their snippets define.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import io
 import itertools
@@ -126,6 +127,58 @@ class Language(nn.Module):
     def generate(self, *, input_ids: torch.Tensor, max_new_tokens: int, **options: Any) -> torch.Tensor:
         assert set(options) <= {"use_cache", "cache_implementation"}
         return input_ids.new_zeros(len(input_ids), max_new_tokens)
+
+
+class Decoder(nn.Module):
+    """A decoder of one layer with a cache, which returns keys and values beside its scores, as far as a fix calls it."""
+
+    config = SimpleNamespace(describe=lambda: "small")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(16, 8), nn.Embedding(32, 8)
+
+    def forward(
+        self, input_ids: torch.Tensor, cache: Any = None, *, past_key_values: Any = None, use_cache: bool = False
+    ) -> Any:
+        given = past_key_values.layers if past_key_values is not None else cache
+        at, new = given[0][0].shape[2] if given else 0, input_ids.shape[1]
+        x = (self.tokens(input_ids) + self.positions(torch.arange(at, at + new)))[:, None]
+        keys = torch.cat([given[0][0], x], 2) if given else x
+        values = torch.cat([given[0][1], x], 2) if given else x
+        mask = torch.ones(new, at + new, dtype=torch.bool).tril(at)
+        scores = F.scaled_dot_product_attention(x, keys, values, attn_mask=mask)[:, 0] @ self.tokens.weight.T
+        if past_key_values is not None:
+            past_key_values.layers = [(keys, values)]
+        return scores, [(keys, values)]
+
+    def generate(self, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> torch.Tensor:
+        assert options.pop("max_new_tokens") == 20
+        assert attention_mask.shape == input_ids.shape
+        cache = options.pop("past_key_values", None)
+        at = cache.layers[0][0].shape[2] if cache is not None else 0
+        scores, _ = self(input_ids[:, at:], past_key_values=cache)
+        return torch.cat([input_ids, scores[:, -1:].argmax(-1)], 1)
+
+
+class DynamicCache:
+    """Keys and values of each layer, as transformers keeps them."""
+
+    def __init__(self, config: Any) -> None:
+        self.layers: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self.layers = [(k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)) for k, v in self.layers]
+
+
+def prompted(scope: dict[str, Any]) -> dict[str, Any]:
+    """Prompts that begin with the same five tokens, of three that differ; the first fix has them in one row without a batch."""
+    prefix, rest = torch.arange(1, 6), torch.tensor([[6, 7, 8], [9, 3, 1]])
+    ids = torch.cat([prefix.expand(2, -1), rest], 1)
+    return {
+        "model": Decoder().eval(), "DynamicCache": DynamicCache, "copy": copy, "prefix": prefix, "rest": rest, "ids": ids,
+        "mask": torch.ones_like(ids),
+    }  # fmt: skip
 
 
 def generation(scope: dict[str, Any]) -> dict[str, Any]:
@@ -633,6 +686,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "targets": torch.zeros(BATCH, 3, dtype=torch.long),
     },
     "inference/no-cache": generation,
+    "inference/uncached-prefix": prompted,
     "inference/copied-cache": generation,
     "inference/host-sampling": generation,
     "inference/memory-bound-decode": lambda scope: {
@@ -742,6 +796,13 @@ if "ByLength" in globals():
     assert len(loader) == len(widths) == 3 and max(widths) > min(widths)
 if "order" in globals():
     assert results.tolist() == [row.sum() for row in rows]
+""",
+    "inference/uncached-prefix": """
+whole = model(ids)[0][:, -1]
+if "logits" in globals():
+    assert torch.allclose(logits[:, -1], whole, atol=1e-5)
+else:
+    assert out[:, -1].tolist() == whole.argmax(-1).tolist()
 """,
     "data-loading/slow-collate-or-transform": """
 if "Photos" in globals():

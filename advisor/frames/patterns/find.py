@@ -26,6 +26,7 @@ from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
+from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.reducer import reducers
@@ -90,6 +91,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     uneven_rows,
     fft_shifts,
     reducers,
+    uncached_prefixes,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
