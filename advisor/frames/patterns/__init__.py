@@ -50,7 +50,8 @@ SCHEMA = Schema(
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
              "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
-             "queries, keys or values, before a fused attention)"),
+             "queries, keys or values, before a fused attention), rebuilt (a mask, bias or table "
+             "of positions, of nothing but numbers, as before)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -66,7 +67,8 @@ SCHEMA = Schema(
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
-                "uneven-rows; parts of the image of a label-part; copies of an attention-copy; NULL for other kinds"),
+                "uneven-rows; parts of the image of a label-part; copies of an attention-copy; times in the step that the same is "
+                "rebuilt; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -75,7 +77,7 @@ SCHEMA = Schema(
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
                 "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares; places of each of "
-                "uneven-rows; NULL for other kinds"),
+                "uneven-rows; elements of what is rebuilt; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, "
@@ -104,7 +106,8 @@ SCHEMA = Schema(
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "
              "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
-             "the part; attention-copy: contiguous, or repeated heads"),
+             "the part; attention-copy: contiguous, or repeated heads; "
+             "rebuilt: the operators that build it"),
     ),
 )  # fmt: skip
 

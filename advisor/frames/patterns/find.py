@@ -26,6 +26,7 @@ from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.product_order import product_orders
+from advisor.frames.patterns.rebuilt import rebuilt_tables
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
@@ -86,6 +87,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attached_norms,
     unmerged_adapters,
     uneven_rows,
+    rebuilt_tables,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
