@@ -357,8 +357,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "mean": torch.rand(4, 3),
         "x": torch.rand(4, 3),
     },
-    "cpu/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])},
-    "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
+    **{
+        f"{group}/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])}
+        for group in ("cpu", "kernels")
+    },
+    **{f"{group}/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3} for group in ("cpu", "kernels")},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
     "cpu/repeated-copies": lambda scope: {
         "queries": torch.rand(BATCH, 8, 3, 4),
