@@ -390,7 +390,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "weight": torch.rand(4, 11),
         "bias": torch.rand(4),
     },
-    "cpu/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0},
+    **{
+        f"{group}/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0}
+        for group in ("cpu", "kernels")
+    },
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,
