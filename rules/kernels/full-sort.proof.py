@@ -22,10 +22,10 @@ def sorting(
     whole = [ROWS, length]
     for _ in range(3):
         with b.step():
-            with b.op("aten::argsort", shapes=[whole, [], []], dtypes=KINDS, values=["", "-1", "True"]):
-                with b.op("aten::sort", shapes=[whole, [], []], dtypes=KINDS, values=["", "-1", "True"], us=1):
-                    if device:
-                        b.kernel("DeviceSegmentedRadixSortKernel", us=us)
+            operands = {"shapes": [whole, [], []], "dtypes": KINDS, "values": ["", "-1", "True"]}
+            with b.op("aten::argsort", **operands), b.op("aten::sort", **operands, us=1):
+                if device:
+                    b.kernel("DeviceSegmentedRadixSortKernel", us=us)
             if between:
                 with b.op(between, shapes=[whole, [], whole], dtypes=["float", "Scalar", "long int"], us=1):
                     pass

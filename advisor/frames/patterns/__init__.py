@@ -39,7 +39,7 @@ SCHEMA = Schema(
              "on equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a "
              "tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
-             "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
+             "that what takes them could take once), repeated-rows (that are put together for a layer), copied-buffer "
              "(to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
              "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), enlarged (a pointwise layer over "
              "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "

@@ -41,7 +41,8 @@ def expanded_copies(tree: Tree) -> Occurrences | None:
     host, on_cpu = tree.host, tree.context.cpu_program
     nodes = tree.outermost
     nodes = nodes[host.attributes.phase[nodes] == FORWARD]
-    known = tree.codes_of(lambda name: _ELEMENTS.match(name) is not None or _MATRICES.match(name) is not None)
+    # A GPU works on the matrices of a batch side by side: many small ones take hardly longer than one.
+    known = tree.codes_of(lambda name: bool(_ELEMENTS.match(name) or (on_cpu and _MATRICES.match(name))))
     nodes = nodes[known[host.name[nodes]]]
     if not 0 < len(nodes) <= _MOST:
         return None
