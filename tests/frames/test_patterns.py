@@ -416,7 +416,8 @@ def test_experts_stand_at_the_line_below_which_their_stacks_are_not_the_gates(pa
         ("h100_owlv2_large.json.gz", {"attention": 180, "repeat": 5, "label-part": 4}),
         ("a100_megatron_tp8/rank0.json.gz", {"attention": 40}),
         # Ten attentions; the eleven other softmaxes are the routers' and the output's.
-        ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10}),
+        # A causal mask in each layer: new_ones, tril, bitwise_not.
+        ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10, "rebuilt": 9}),
         ("h100_bert_small.json.gz", {}),  # scaled_dot_product_attention
         ("h100_qwen_0.5b.json.gz", {"attention-copy": 24}),
         ("v100_resnet50_workers0.json.gz", {}),

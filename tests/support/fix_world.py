@@ -425,13 +425,17 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 4)), nn.ReLU()),
         "x": torch.rand(2, 8),
     },
+    "kernels/expanded-copies": lambda scope: {"adjacency": torch.rand(6, 6), "x": torch.rand(4, 6, 3)},
     "cpu/expanded-copies": lambda scope: {
         "covariance": torch.eye(3)[None] * 2,
         "mean": torch.rand(4, 3),
         "x": torch.rand(4, 3),
     },
-    "cpu/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])},
-    "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
+    **{
+        f"{group}/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])}
+        for group in ("cpu", "kernels")
+    },
+    **{f"{group}/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3} for group in ("cpu", "kernels")},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
     "kernels/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
     "cpu/repeated-copies": lambda scope: {
@@ -443,11 +447,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "offset": torch.rand(BATCH, 4),
         "places": torch.randint(6, (BATCH, 3)),
     },
-    "cpu/late-pick": lambda scope: {
-        "memory": torch.randint(0, 255, (8, 4), dtype=torch.uint8),
-        "table": torch.rand(8, 4),
-        "head": torch.nn.Linear(4, 6),
-        "hidden": torch.rand(BATCH, 3, 4),
+    **{
+        f"{group}/late-pick": lambda scope: {
+            "memory": torch.randint(0, 255, (8, 4), dtype=torch.uint8),
+            "table": torch.rand(8, 4),
+            "head": torch.nn.Linear(4, 6),
+            "hidden": torch.rand(BATCH, 3, 4),
+        }
+        for group in ("cpu", "kernels")
     },
     "gradient/per-sample-backward": lambda scope: {
         "model": nn.Sequential(nn.Flatten(), nn.Linear(scope["x"][0].numel(), CLASSES)),
@@ -455,13 +462,19 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "gradient/repeated-backward": _two_losses,
     "inference/label-parts": _detector,
     "gradient/repeated-gradient": _field,
-    "cpu/repeated-rows": lambda scope: {
-        "left": torch.rand(6, 8),
-        "right": torch.rand(5, 3),
-        "weight": torch.rand(4, 11),
-        "bias": torch.rand(4),
+    **{
+        f"{group}/repeated-rows": lambda scope: {
+            "left": torch.rand(6, 8),
+            "right": torch.rand(5, 3),
+            "weight": torch.rand(4, 11),
+            "bias": torch.rand(4),
+        }
+        for group in ("cpu", "kernels")
     },
-    "cpu/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0},
+    **{
+        f"{group}/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0}
+        for group in ("cpu", "kernels")
+    },
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,

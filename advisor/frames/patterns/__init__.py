@@ -34,16 +34,16 @@ SCHEMA = Schema(
              "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
              "unused-gradients (backward work behind the last gradient that an optimizer uses), unread-gradients (of parameters, "
              "in a program that updates none), dense-embedding (a gradient of "
-             "all rows, of which few were read), long-convolution (computed directly), full-sort (on the CPU, of which few places "
-             "are read), rank-sort (on the CPU, whose order is compared with one number a row), expanded (on the CPU: an operator "
+             "all rows, of which few were read), long-convolution (computed directly), full-sort (of which few places are "
+             "read), rank-sort (whose order is compared with one number a row), expanded (an operator "
              "on equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a "
              "tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs that are summed), repeated-copy (on the CPU, of numbers "
-             "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
-             "(on the CPU, to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
+             "that what takes them could take once), repeated-rows (that are put together for a layer), copied-buffer "
+             "(to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
              "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), enlarged (a pointwise layer over "
              "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "
-             "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (on the CPU: a large tensor "
+             "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (a large tensor "
              "is computed, and a small part of it taken), unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
              "inputs that are known), separate-layers (of equal shapes, called one by one), class-loop (a tensor is "
              "compared with one number after the other, and counted or picked by each mask), "
@@ -52,7 +52,8 @@ SCHEMA = Schema(
              "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
              "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
              "transform, where another order of the data spares it), reducer (DDP's, of one gradient), uncached-prefix (of "
-             "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places)"),
+             "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
+             "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -70,7 +71,7 @@ SCHEMA = Schema(
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
                 "uneven-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an fft-shift; prompts "
-                "of an uncached-prefix; NULL for other kinds"),
+                "of an uncached-prefix; times in the step that the same is rebuilt; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -79,7 +80,7 @@ SCHEMA = Schema(
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
                 "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares or an fft-shift moves; places "
-                "of each of uneven-rows; tokens of an uncached-prefix; NULL for other kinds"),
+                "of each of uneven-rows; tokens of an uncached-prefix; elements of what is rebuilt; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, "
@@ -110,7 +111,7 @@ SCHEMA = Schema(
              "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
              "the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, between transforms, or "
-             "before and behind a filter"),
+             "before and behind a filter; rebuilt: the operators that build it"),
     ),
 )  # fmt: skip
 

@@ -28,6 +28,7 @@ from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
+from advisor.frames.patterns.rebuilt import rebuilt_tables
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.reducer import reducers
 from advisor.frames.patterns.repeated_backward import repeated_backward
@@ -92,6 +93,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     fft_shifts,
     reducers,
     uncached_prefixes,
+    rebuilt_tables,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
