@@ -32,7 +32,7 @@ def build(context: Context) -> pd.DataFrame:
     """The frame."""
     host, entries = context.recording.host, _entries(context)
     chosen, at = context.once(_found)
-    rows = operator_calls.nodes(context)[chosen]
+    rows = context.op_rows[chosen]
     segments, row = _parts(context)
     cost = summed(row, context.ledger.dur_ns[segments], len(rows))
     frame = context.common(start=host.start[rows], dur=host.end[rows] - host.start[rows], cost=cost, node=rows)
@@ -56,7 +56,7 @@ def _found(context: Context) -> tuple[Ints, Ints]:
 
 
 def _nodes(context: Context) -> Ints:
-    return operator_calls.nodes(context)[context.once(_found)[0]]
+    return context.op_rows[context.once(_found)[0]]
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:

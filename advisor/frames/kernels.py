@@ -17,6 +17,7 @@ from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows
 from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
 from advisor.frames.patterns.find import find
+from advisor.frames.positions import unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, union
 from advisor.privacy import clean_path
@@ -88,6 +89,8 @@ SCHEMA = Schema(
         flag("odd_sizes", "a matrix product with rows of an operand or of the result no multiple of 8 long; NULL where unknown",
              "args.Input Dims"),
         integer("alone_ns", "ns", "of dur_ns: with no other kernel on the device"),
+        real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out, as `ops` has it of "
+             "the operator that launched it; else NULL"),
         *LIMITS,
         *REASON_COLUMNS,
         real("place_share", "share", "of all kernel time: in kernels of the same operator and place in the source; 0 without one"),
@@ -310,9 +313,21 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
         "math_attention": origin.in_math_attention(context, launch),
         "odd_sizes": context.boolean(odd, ~known),
         "alone_ns": origin.alone_ns(work.device[rows], start, end),
+        "unlabelled_share": _unlabelled_share(context, launch),
         **of_work(context, rows),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
     }
+
+
+def _unlabelled_share(context: Context, launch: Ints) -> Floats:
+    """Part of the work of the operators around launches that is for positions without a label; NaN where none was seen."""
+    recorded, host = context.metadata.recorded, context.recording.host
+    if recorded is None or not recorded.ignored_share or not host.size:
+        return np.full(len(launch), np.nan)
+    share = np.full(host.size, np.nan)
+    share[context.op_rows] = unlabelled_share(context, context.op_rows)
+    op = fetch(host.attributes.op, launch)
+    return np.where(op >= 0, share[np.maximum(op, 0)], np.nan)
 
 
 def _update_operators(context: Context, rows: Ints) -> Floats:

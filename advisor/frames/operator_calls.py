@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames import beside_gpu
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, summed
@@ -345,11 +346,11 @@ def parts(context: Context) -> tuple[Ints, Ints]:
 
 
 def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, Ints, list[str]]:
-    """Rows that run inside one of *places* (file and line), or in the backward pass of what does.
+    """Operators that run inside one of *places* (file and line), or in the backward pass of what does: places in ``op_rows``.
 
     Beside them the index of the place of each, and the functions of the places.
     """
-    rows = nodes(context)
+    rows = context.op_rows
     if not places or not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), []
     host = context.recording.host
@@ -361,11 +362,11 @@ def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, I
 
 
 def called_at(context: Context, places: Sequence[tuple[str, int, str]], *, backward: bool = False) -> tuple[Ints, Ints]:
-    """Rows of operators that the user's own line in one of *places* calls (file, line, operator, "" for all), and inside them.
+    """Operators that the user's own line in one of *places* calls (file, line, operator, "" for all), and inside them.
 
-    With *backward* the backward pass of these as well. Beside the rows the index of the place of each.
+    With *backward* the backward pass of these as well. They are places in ``op_rows``; beside them the index of the place of each.
     """
-    host, rows = context.recording.host, nodes(context)
+    host, rows = context.recording.host, context.op_rows
     if not places or not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     codes: dict[tuple[str, int], list[int]] = {}
@@ -388,10 +389,10 @@ def called_at(context: Context, places: Sequence[tuple[str, int, str]], *, backw
 
 
 def parts_of(context: Context, chosen: Ints) -> tuple[Ints, Ints]:
-    """Segments that the *chosen* rows own, and for each the place of its row among these."""
-    row_of = np.full(len(nodes(context)), -1, np.int64)
+    """Segments that the *chosen* operators own, and for each the place of its operator among these."""
+    row_of = np.full(len(context.op_rows), -1, np.int64)
     row_of[chosen] = np.arange(len(chosen))
-    segments, row = parts(context)
+    segments, row = context.once(_parts if context.cpu_program else beside_gpu.owned)
     own = row_of[row] if len(row) else row
     return segments[own >= 0], own[own >= 0]
 

@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames.beside_gpu import idle_inside
 from advisor.frames.foreach import fallbacks
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.positions import padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, covered, summed
 from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
-from advisor.timeline.launch_origin import thread_behind
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 from advisor.timeline.program import anomalous
@@ -214,22 +214,11 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
 
     Each moment is the innermost one's.
     """
-    ledger, host = context.ledger, context.recording.host
+    ledger = context.ledger
     if context.cpu_program:
         owned = np.flatnonzero(ledger.through(*OWNED) & (ledger.row >= 0))
         return owned, ledger.row[owned]
-    if not context.idle_trusted or context.device < 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    idle = np.flatnonzero(ledger.through("host"))
-    thread, inside = thread_behind(context, ledger.end_ns[idle]), np.full(len(idle), -1, np.int64)
-    for which in distinct(thread).tolist():
-        here = idle[thread == which]
-        inside[thread == which] = host.innermost(which, (ledger.start_ns[here] + ledger.end_ns[here]) // 2)
-    row_of = np.full(host.size, -1, np.int64)
-    rows = nodes(context)
-    row_of[rows] = np.arange(len(rows))
-    row = fetch(row_of, fetch(host.attributes.op, inside))
-    return idle[row >= 0], row[row >= 0]
+    return context.once(idle_inside)
 
 
 def _owned(context: Context) -> tuple[Ints, Ints]:

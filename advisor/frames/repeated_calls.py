@@ -14,8 +14,8 @@ _BY = "`advisor record`"
 SCHEMA = Schema(
     "repeated_calls",
     "an operator inside calls of modules of which some computed again what the same step had computed, or rows of their batch that "
-    "are the same as others of it, at the line of these calls; and in their backward pass, of a program on the CPU, as "
-    "`advisor record` watched one step; no rows where it did not",
+    "are the same as others of it, at the line of these calls; and in their backward pass, as `advisor record` watched one step; "
+    "no rows where it did not. Beside a GPU it owns the time of what it launched, and short idle time before that",
     (
         *COMMON,
         text("name", "the operator", "name"),

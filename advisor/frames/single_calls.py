@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames.filling import blocks_per_sm, per_sample
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.frames.watched import Watched
@@ -18,16 +19,16 @@ _BY = "`advisor record`"
 SCHEMA = Schema(
     "single_calls",
     "an operator inside calls of a module of which each is given one sample, though all of them are there before the second, at "
-    "the line of these calls; and in their backward pass, of a program on the CPU, as `advisor record` watched one step; no rows "
-    "where it did not",
+    "the line of these calls; and in their backward pass, as `advisor record` watched one step; no rows where it did not. Beside a "
+    "GPU it owns the time of what it launched, and short idle time before that",
     (
         *COMMON,
         text("name", "the operator", "name"),
         text("called", "the class of the module", _BY),
         integer("calls", "", "calls of it at the place, in the step that was watched", _BY),
         integer("loops", "", "calls that could do the same", _BY),
-        real("spared", "share", "of the operator's time that one call for all samples spares, by its kind and length; of calls of "
-             "other shapes at the place nothing", _BY),
+        real("spared", "share", "of the operator's time that one call for all samples spares, by its kind and length, and beside a "
+             "GPU by the blocks of its kernels; of calls of other shapes at the place nothing", _BY),
     ),
 )  # fmt: skip
 FIXED_NS = 8_000
@@ -54,7 +55,11 @@ def build(context: Context) -> pd.DataFrame:
     calls = _WATCHED.each(context, lambda entry: entry.calls, np.int64)
     loops = _WATCHED.each(context, lambda entry: entry.loops, np.int64)
     share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
-    spared = _spared(context, _WATCHED.nodes(context), _WATCHED.cost(context), loops / np.maximum(calls, 1))
+    left = loops / np.maximum(calls, 1)
+    if context.cpu_program:
+        spared = _spared(context, _WATCHED.nodes(context), _WATCHED.cost(context), left)
+    else:
+        spared = _spared_beside_gpu(context, _WATCHED.cost(context), left)
     frame |= {"loops": loops, "spared": share * spared}
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
@@ -73,6 +78,20 @@ def _spared(context: Context, node: Ints, cost: Ints, left: npt.NDArray[np.float
     fixed = np.minimum(usual, FIXED_NS)
     spared: npt.NDArray[np.float64] = (1 - left) * (fixed + beyond * (usual - fixed)) / np.maximum(usual, 1)
     return spared
+
+
+def _spared_beside_gpu(context: Context, cost: Ints, left: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the same beside a GPU: of what it waits for the calls themselves, of kernels what leaves multiprocessors idle.
+
+    What is no kernel, or does not tell its blocks, takes as long in one call as in many.
+    """
+    ledger, (segments, row) = context.ledger, _WATCHED.parts(context)
+    rest, busy = left[row], ledger.busy[segments]
+    blocks = blocks_per_sm(context)[ledger.row[segments[busy]]]
+    rest[busy] = per_sample(blocks, 1 / left[row[busy]])
+    kept = np.bincount(row, weights=ledger.dur_ns[segments] * rest, minlength=len(cost))
+    spared: npt.NDArray[np.float64] = 1 - np.minimum(kept / np.maximum(cost, 1), 1.0)
+    return spared * (cost > 0)
 
 
 def _usual(names: Ints, dims: Ints, cost: Ints) -> Ints:

@@ -123,7 +123,9 @@ SCHEMA = Schema(
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
-        flag("modules_watched", "`advisor record` compared the calls of modules in one step (`repeated_calls`)"),
+        flag("batches_watched", "`advisor record` looked at the first batches of a loader: what of them is padding, and which "
+             "labels count"),
+        flag("modules_watched", "it compared the calls of modules in one step (`repeated_calls`)"),
         flag("samples_watched", "and their inputs with what was there before (`single_calls`)"),
         flag("constants_watched", "`advisor record` compared what operators are given in two steps (`constant_calls`)"),
         flag("factors_watched", "it compared the matrices that one step decomposes (`factorizations`)"),
@@ -315,6 +317,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "graph_breaks": compiles.breaks_each(context),
         "compiled": any(name.startswith(_COMPILED) for name in names),
+        "batches_watched": context.metadata.recorded is not None and context.metadata.recorded.batch_bytes is not None,
         "modules_watched": context.metadata.recorded is not None and context.metadata.recorded.repeats is not None,
         "samples_watched": context.metadata.recorded is not None and context.metadata.recorded.singles is not None,
         "constants_watched": context.metadata.recorded is not None and context.metadata.recorded.constants is not None,

@@ -34,7 +34,7 @@ class Watched(Generic[Entry]):
 
     def nodes(self, context: Context) -> Ints:
         """Forest node of each row."""
-        return operator_calls.nodes(context)[context.once(self._found)[0]]
+        return context.op_rows[context.once(self._found)[0]]
 
     def parts(self, context: Context) -> tuple[Ints, Ints]:
         """Segments that the rows own as ``operator_calls`` does, with the row of each."""

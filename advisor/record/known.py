@@ -1,7 +1,8 @@
 """Memory that a program holds at one moment: what later has the same bytes, at the same address or anywhere, was there already.
 
 Tensors and arrays are found from the frames that run: in their variables, in lists, tuples and dictionaries there, in objects'
-attributes, and in the list that a loop goes through, which may have no name.
+attributes, and in the list that a loop goes through, which may have no name. Of a GPU's memory no byte is read, as the program
+would wait for the device: a tensor there was there already where its memory was, and torch has counted no write into it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Known:
         self._torch = torch
         self._numpy = sys.modules.get("numpy")
         self._copies: dict[int, bytes] = {}
+        self._held: dict[int, tuple[Any, int | None]] = {}
         self._digests: set[bytes] = set()
         self._room, self._parts = _MOST_BYTES, _MOST_PARTS
         self._seen: set[int] = set()
@@ -53,6 +55,9 @@ class Known:
 
     def holds(self, tensor: Any) -> bool:
         """Tell whether the bytes of a tensor were there."""
+        if not is_plain(self._torch, tensor):
+            held = self._held.get(storage_key(tensor)) if is_told(self._torch, tensor) else None
+            return held is not None and held[1] == version(tensor)
         start, extent = tensor.data_ptr(), span(tensor)
         at = bisect_right(self._starts, start) - 1
         if at >= 0:
@@ -109,6 +114,9 @@ class Known:
     def _shares(self, value: Any, inputs: list[Any]) -> bool:
         if not (isinstance(value, self._torch.Tensor) or self._is_array(value)):
             return False
+        if isinstance(value, self._torch.Tensor) and not is_plain(self._torch, value):
+            told = is_told(self._torch, value)
+            return told and any(storage_key(tensor) == storage_key(value) for tensor in inputs)
         own = self._range(value)
         return own is not None and any(own[0] <= tensor.data_ptr() < own[0] + own[1] for tensor in inputs)
 
@@ -126,6 +134,10 @@ class Known:
         return int(value.__array_interface__["data"][0]), int(value.nbytes)
 
     def _take(self, value: Any) -> None:
+        if isinstance(value, self._torch.Tensor) and not is_plain(self._torch, value):
+            if is_told(self._torch, value):
+                self._held.setdefault(storage_key(value), (reference(self._torch, value), version(value)))
+            return
         own = self._range(value)
         if own is None or own[1] <= len(self._copies.get(own[0], b"")) or own[1] > self._room:
             return
@@ -140,10 +152,41 @@ class Known:
                 self._digests.update(digest(row) for row in tensor)
 
 
+def on_host(tensor: Any) -> bool:
+    """Tell whether a tensor lies on the host."""
+    return bool(tensor.device.type == "cpu")
+
+
+def on_gpu(tensor: Any) -> bool:
+    """Tell whether a tensor lies on a GPU."""
+    return bool(tensor.device.type == "cuda")
+
+
 def is_plain(torch: Any, tensor: Any) -> bool:
     """Tell whether a tensor's bytes can be read."""
     plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return plain and tensor.device.type == "cpu" and tensor.layout == torch.strided
+    return plain and on_host(tensor) and tensor.layout == torch.strided
+
+
+def is_told(torch: Any, tensor: Any) -> bool:
+    """Tell whether a tensor can be told from others: by its bytes, or on a GPU by its memory and the writes into that."""
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return plain and (on_host(tensor) or on_gpu(tensor)) and tensor.layout == torch.strided
+
+
+def storage_key(tensor: Any) -> int:
+    """Return the number of a tensor's memory, which views share; a later one may have it once nothing refers to this."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def reference(torch: Any, tensor: Any) -> Any:
+    """Return a weak reference to a tensor's memory: while there is one, no other memory takes its number."""
+    return torch.multiprocessing.reductions.StorageWeakRef(tensor.untyped_storage())
+
+
+def version(tensor: Any) -> int | None:
+    """Return how often a tensor was written into; None where nothing counts it."""
+    return None if tensor.is_inference() else int(tensor._version)
 
 
 def span(tensor: Any) -> int:

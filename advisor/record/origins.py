@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from advisor.record.known import Known, is_plain, span
+from advisor.record.known import Known, is_plain, is_told, reference, span, storage_key, version
 from advisor.record.numbers import Numbers
 
 Mark = tuple[int, int]
@@ -84,7 +84,7 @@ class Origins:
         """Note what a function is about to be given; :meth:`after` takes what this returns."""
         parts = list(leaves(self._torch, (args, kwargs)))
         tensors = [part for part in parts if isinstance(part, self._torch.Tensor)]
-        versions = [_version(tensor) for tensor in tensors]
+        versions = [version(tensor) for tensor in tensors]
         # What is written is read first: afterwards its bytes are others.
         mark = self.of(tensors) if _writes(name, kwargs) else None
         return parts, tensors, versions, mark
@@ -107,8 +107,8 @@ class Origins:
                 continue
             mark = mark or self.of(tensors)
             self._set(each, _joined(mark, (0, _either(of_numbers) | (0 if tensors else self.escaped))))
-        for tensor, version in zip(tensors, versions, strict=True):
-            if _version(tensor) != version or (in_place and version is None and _is_written(tensor, tensors, returned)):
+        for tensor, before in zip(tensors, versions, strict=True):
+            if version(tensor) != before or (in_place and before is None and _is_written(tensor, tensors, returned)):
                 self._write(tensor, _joined(mark or (0, self.pending), of_numbers))
 
     def made(self, tensor: Any) -> None:
@@ -138,13 +138,13 @@ class Origins:
                 self.escaped |= _either(mark)
         if bit:
             for tensor in tensors:
-                if self._key(tensor) in self._marks and _version(tensor) != 0:
+                if self._key(tensor) in self._marks and version(tensor) != 0:
                     self._write(tensor, mark)
 
     # ---- marks
 
     def _of(self, tensor: Any) -> Mark:
-        if not is_plain(self._torch, tensor):
+        if not is_told(self._torch, tensor):
             return 0, self.pending
         view, entry = self._views.get(id(tensor)), self._marks.get(self._key(tensor))
         mark = view[1] if view is not None and view[0]() is tensor else NONE
@@ -154,7 +154,7 @@ class Origins:
             # What updates it is seen, or a backward pass tells.
             self._set(tensor, NONE)
             return mark
-        self._room -= len(self._known) * span(tensor)
+        self._room -= len(self._known) * span(tensor) if is_plain(self._torch, tensor) else 0
         if self._room < 0:
             return mark[0], self.pending
         unknown = sum(
@@ -163,13 +163,11 @@ class Origins:
         return _joined(mark, (0, unknown))
 
     def _key(self, tensor: Any) -> int:
-        return int(tensor.untyped_storage()._cdata) if is_plain(self._torch, tensor) else -1
+        return storage_key(tensor) if is_told(self._torch, tensor) else -1
 
     def _set(self, tensor: Any, mark: Mark) -> None:
-        if is_plain(self._torch, tensor):
-            # While there is a reference to it, even a weak one, no other storage takes its number.
-            reference = self._torch.multiprocessing.reductions.StorageWeakRef(tensor.untyped_storage())
-            self._marks[self._key(tensor)] = reference, mark
+        if is_told(self._torch, tensor):
+            self._marks[self._key(tensor)] = reference(self._torch, tensor), mark
 
     def _write(self, tensor: Any, mark: Mark) -> None:
         """Mark what was written into, or what may have been there."""
@@ -219,11 +217,6 @@ def _joined(one: Mark, other: Mark) -> Mark:
 
 def _either(mark: Mark) -> int:
     return mark[0] | mark[1]
-
-
-def _version(tensor: Any) -> int | None:
-    """Return how often a tensor was written into; None where nothing counts it."""
-    return None if tensor.is_inference() else int(tensor._version)
 
 
 def _writes(name: str, kwargs: Any) -> bool:

@@ -1,7 +1,9 @@
 """Calls of modules that compute once more what is there: as an earlier call of the step, or rows of a batch as other rows of it.
 
-Values are in no trace. One step is watched, the warm-up of the pass for the timings, whose record is thrown away; only what
-lies on the host is compared, and only as long as little time is spent on it.
+Values are in no trace. One step is watched, the warm-up of the pass for the timings, whose record is thrown away, and only as
+long as little time is spent on it. What lies on the host is compared by its bytes. What lies on a GPU is not read, as the program
+would wait for it: there a call computes again what an earlier one did where it is given the same memory, with no write into that,
+into the parameters or into anything that the module keeps, and where neither drew a random number.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from msgspec import structs
 
 from advisor.reading.program_settings import MOST_ENTRIES, Repeat, Single
 from advisor.record import rows
-from advisor.record.known import sampled
+from advisor.record.draws import drawn
+from advisor.record.known import is_plain, is_told, on_gpu, reference, sampled, storage_key, version
 from advisor.record.places import caller
 from advisor.record.singles import Group, Singles
 
@@ -45,6 +48,8 @@ class _Call:
     seconds: float = 0.0
     again: bool = False
     rows: float = 0.0
+    unread: _Key | None = None
+    """Of a call on a GPU what must be the same at its end: the state of its module, and of what numbers may be drawn from."""
 
     @property
     def spare(self) -> float:
@@ -66,12 +71,17 @@ class Repeats:
         batches: Callable[[], int] = int,
         look: Callable[[Any, Any], None] | None = None,
         hidden: Callable[[], AbstractContextManager[None]] = nullcontext,
+        updates: Callable[[], int] = int,
     ) -> None:
         self.found: tuple[Repeat, ...] | None = None
         self.singles: tuple[Single, ...] | None = None
         self._torch = torch
         self._look = look
         self._hidden = hidden
+        self._updates = updates
+        self._devices: set[int] = set()
+        self._references: dict[int, Any] = {}
+        """Of memory on a GPU that calls were given: no other takes its number."""
         self._original: Any = None
         self._replacement: Any = None
         self._calls: list[_Call] = []
@@ -133,7 +143,7 @@ class Repeats:
             self.found = self._summary()
             self.singles = self._together()
         self._groups.clear()
-        self._calls, self._running, self._outputs = [], [], {}
+        self._calls, self._running, self._outputs, self._references = [], [], {}, {}
 
     def _call(self, original: Any, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         # In a backward pass, calls compute again on purpose: of what was not kept.
@@ -163,7 +173,7 @@ class Repeats:
             call.seconds = ended - began - (self._spent - before)
             with self._hidden():
                 with self._torch._C.DisableTorchFunction():
-                    self._leave(call, args, options, output)
+                    self._leave(call, module, args, options, output)
                 self._behind(call, module, (args, options), output)
             self._spent += time.perf_counter() - ended
         return output
@@ -196,23 +206,35 @@ class Repeats:
                 return True
         return False
 
-    def _leave(self, call: _Call, args: Any, options: Any, output: Any) -> None:
-        self._compare(call, output)
+    def _leave(self, call: _Call, module: Any, args: Any, options: Any, output: Any) -> None:
+        self._compare(call, module, output)
         if not call.again:
             call.rows = self._rows((args, options), output)
 
     def _key(self, call: _Call, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
         try:
-            call.versions = tuple(parameter._version for parameter in module.parameters())
-            return (id(module), module.training, call.versions, self._value(args), self._value(options))
+            parameters = list(module.parameters())
+            call.versions = tuple(parameter._version for parameter in parameters)
+            self._devices = {parameter.device.index for parameter in parameters if on_gpu(parameter)}
+            key = (id(module), module.training, call.versions, self._value(args), self._value(options))
+            if not self._devices:
+                return key
+            call.unread = self._unread(module, self._devices)
+            weights = tuple(self._place(parameter) for parameter in parameters)
+            return (*key, weights, call.unread[0], self._torch.is_autocast_enabled(), self._updates())
         except Exception:  # noqa: BLE001  (a module or value of a kind that nobody thought of must not end the program)
             return None
 
-    def _compare(self, call: _Call, output: Any) -> None:
+    def _unread(self, module: Any, devices: set[int]) -> _Key:
+        return self._groups.state(module), drawn(self._torch, devices), devices
+
+    def _compare(self, call: _Call, module: Any, output: Any) -> None:
         if call.key is None:
             return
         try:
-            value = self._value(output)
+            if call.unread is not None and self._unread(module, call.unread[2]) != call.unread:
+                return
+            value = self._value(output, outline=call.unread is not None)
         except Exception:  # noqa: BLE001  (as above)
             return
         known = self._outputs.setdefault(call.key, set())
@@ -227,30 +249,36 @@ class Repeats:
         except Exception:  # noqa: BLE001  (as above)
             return 0.0
 
-    def _value(self, value: Any, depth: int = 0) -> _Key:
-        """Return what is the same for equal values; raises _Unknown where that cannot be told."""
+    def _value(self, value: Any, depth: int = 0, *, outline: bool = False) -> _Key:
+        """Return what is the same for equal values, with *outline* for tensors alike; raises _Unknown where that cannot be told."""
         if isinstance(value, self._torch.Tensor):
-            return self._tensor(value)
+            alike = (str(value.dtype), tuple(value.shape), value.stride())
+            return alike if outline else (*alike, *self._tensor(value))
         if value is None or isinstance(value, bool | int | float | str | bytes):
             return (type(value).__name__, value)
         if depth < _DEEPEST and isinstance(value, dict) and len(value) <= _MOST_PARTS:
-            return tuple((str(name), self._value(part, depth + 1)) for name, part in value.items())
+            return tuple((str(name), self._value(part, depth + 1, outline=outline)) for name, part in value.items())
         if depth < _DEEPEST and isinstance(value, list | tuple) and len(value) <= _MOST_PARTS:
-            return tuple(self._value(part, depth + 1) for part in value)
+            return tuple(self._value(part, depth + 1, outline=outline) for part in value)
         raise _Unknown
 
     def _tensor(self, tensor: Any) -> _Key:
-        torch = self._torch
-        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        if (
-            not plain
-            or tensor.device.type != "cpu"
-            or tensor.layout != torch.strided
-            or tensor.is_conj()
-            or tensor.is_neg()
-        ):
+        """Return what tells a tensor's numbers: its bytes, or on a GPU its memory and the writes into that."""
+        if not is_told(self._torch, tensor) or tensor.is_conj() or tensor.is_neg():
             raise _Unknown
-        return (str(tensor.dtype), tuple(tensor.shape), tensor.stride(), sampled(tensor))
+        if is_plain(self._torch, tensor):
+            return (sampled(tensor),)
+        self._devices.add(tensor.device.index)
+        return self._place(tensor)
+
+    def _place(self, tensor: Any) -> _Key:
+        """Return a tensor's memory, its place there, and how many writes there were; raises _Unknown where nothing counts these."""
+        counted = version(tensor)
+        if counted is None:
+            raise _Unknown
+        key = storage_key(tensor)
+        self._references.setdefault(key, reference(self._torch, tensor))
+        return (key, tensor.storage_offset(), counted)
 
     def _summary(self) -> tuple[Repeat, ...]:
         """Return the places of calls that compute again and run inside none that does; those of most time first."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,12 @@ class _Earlier:
 
     unit: str
     seconds: float
+
+
+def _compiles() -> bool:
+    """Tell whether torch.compile made anything of the program: it would compile again what calls modules in another way."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None) or {}
+    return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
 class Finished(SystemExit):
@@ -261,19 +269,26 @@ class Session:
             and self._passes.recording
             and not before
             and not self._settings.has_compiled
-            and not torch.cuda.is_initialized()
+            and not _compiles()
         ):
             steps = self._steps
-            batches = self._settings.batches
-            self._constants = Constants(torch)
+
+            def count(unit: str) -> int:
+                return steps.count(unit) if steps is not None else 0
+
+            # Of what lies on a GPU no byte is read, and constants are told by their bytes.
+            if not torch.cuda.is_initialized():
+                self._constants = Constants(torch)
             self._repeats = Repeats(
                 torch,
-                lambda: steps.count(BATCHES) if steps is not None else 0,
-                batches.look_at_call,
-                self._constants.hidden,
+                lambda: count(BATCHES),
+                self._settings.batches.look_at_call,
+                nullcontext if self._constants is None else self._constants.hidden,
+                lambda: count(OPTIMIZER),
             )
             self._repeats.start()
-            self._constants.start()
+            if self._constants is not None:
+                self._constants.start()
 
     def _around(self, own: bool) -> None:
         self._hooks.own_profiler = own

@@ -9,6 +9,7 @@ one by one, or what is differentiated between the calls: gradients of each sampl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
@@ -16,7 +17,7 @@ from typing import Any
 
 from advisor.record.batches import tensors
 from advisor.record.between import Between
-from advisor.record.known import Known, digest, is_plain
+from advisor.record.known import Known, digest, is_plain, is_told, reference, storage_key, version
 from advisor.record.origins import Origins
 
 LEAST_CALLS = 4
@@ -40,6 +41,7 @@ class Group:
     calls: list[Any] = field(default_factory=list)
     held: int = 0
     inputs: set[bytes] = field(default_factory=set)
+    references: list[Any] = field(default_factory=list)
     known: Known | None = None
     state: Any = None
     between: Any = None
@@ -88,6 +90,9 @@ class Singles:
         self._between_calls = Between(torch)
         self._origins: dict[int, Origins] = {}
         self._group: dict[int, Group] = {}
+        self._kept: dict[int, Any] = {}
+        """References to the memory of states on a GPU: no other takes its number."""
+        self._unlike = itertools.count()
 
     def pause(self) -> None:
         """Look at no functions: a call begins."""
@@ -148,7 +153,7 @@ class Singles:
                 group.apart = True
                 return
             group.known = Known(self._torch, frame, samples)
-        state, between = self._state(module), self._between()
+        state, between = self.state(module), self._between()
         if count > 2 and (state != group.state or between != group.between):
             group.part()
             return
@@ -159,11 +164,11 @@ class Singles:
         if group.known is not None and count > 2:
             group.held += all(group.is_free(tensor) for tensor in samples)
         self._group[id(call)] = group
-        group.inputs.add(b"".join(map(digest, samples)))
+        group.inputs.add(b"".join(self._identity(group, tensor) for tensor in samples))
 
     def clear(self) -> None:
         """Let go of everything."""
-        self.groups, self._of, self._origins, self._group = [], {}, {}, {}
+        self.groups, self._of, self._origins, self._group, self._kept = [], {}, {}, {}, {}
 
     def _signature(self, call: Any, module: Any, inputs: Any, given: list[Any]) -> Any:
         """Return what calls have in common that can be one: shapes, settings, parameters, and tensors that are no samples."""
@@ -173,19 +178,27 @@ class Singles:
         )
         return call.versions, module.training, self._torch.is_grad_enabled(), shapes, _settings(self._torch, inputs)
 
-    def _state(self, module: Any) -> Any:
+    def _identity(self, group: Group, tensor: Any) -> bytes:
+        """Return what tells a sample from others: its bytes, or on a GPU the place in its memory."""
+        if is_plain(self._torch, tensor):
+            return digest(tensor)
+        group.references.append(reference(self._torch, tensor))
+        place = (storage_key(tensor), tensor.storage_offset(), tensor.stride(), version(tensor))
+        return repr(place).encode()
+
+    def state(self, module: Any) -> Any:
         """Return what changes where a module keeps something from call to call."""
         return tuple(
             (name, self._mark(value))
             for part in module.modules()
             for name, value in (*vars(part).items(), *part._buffers.items())
             if name not in _OWN
+            and not (isinstance(value, dict) and not value)  # of most kinds of hooks a module has none
         )
 
     def _mark(self, value: Any, depth: int = 0) -> Any:
         if isinstance(value, self._torch.Tensor):
-            # Another tensor may take the place of one that is gone: what it holds tells.
-            return _version(value), digest(value, _PROBED) if is_plain(self._torch, value) else id(value)
+            return self._mark_of(value)
         if isinstance(value, _PLAIN):
             return value
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
@@ -196,17 +209,25 @@ class Singles:
         kept = list(parts)
         return id(value), len(kept), tuple(self._mark(part, depth + 1) for part in kept[-_MOST_ITEMS:])
 
+    def _mark_of(self, tensor: Any) -> Any:
+        """Return what changes where a tensor is another, or is written into."""
+        if is_plain(self._torch, tensor):
+            # Another tensor may take the place of one that is gone: what it holds tells.
+            return version(tensor) or 0, digest(tensor, _PROBED)
+        if not is_told(self._torch, tensor):
+            return version(tensor) or 0, id(tensor)
+        counted = version(tensor)
+        key = storage_key(tensor)
+        self._kept.setdefault(key, reference(self._torch, tensor))
+        return key, next(self._unlike) if counted is None else counted
+
 
 _OWN = frozenset({"_parameters", "_buffers", "_modules", "_flat_weights", "_flat_weight_refs"})
 
 
-def _version(tensor: Any) -> int:
-    return 0 if tensor.is_inference() else int(tensor._version)
-
-
 def _is_sample(torch: Any, tensor: Any) -> bool:
     """Tell whether a tensor is a batch of one or two, or a vector without a batch."""
-    if not is_plain(torch, tensor) or tensor.numel() * tensor.element_size() < _LEAST_BYTES:
+    if not is_told(torch, tensor) or tensor.numel() * tensor.element_size() < _LEAST_BYTES:
         return False
     return tensor.shape[0] <= _MOST_ROWS if tensor.dim() > 1 else bool(tensor.is_floating_point())
 

@@ -12,26 +12,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from advisor.frames.filling import blocks_per_sm, per_sample
 from advisor.timeline.calls import OPTIMIZER, ZERO_GRAD
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
 
 
-def per_sample(blocks_per_sm: Floats, times: float) -> Floats:
-    """Return the rest of a kernel's time, per sample, in a batch *times* as large; 1 where the trace does not say its blocks."""
-    grown = np.ceil(np.round(blocks_per_sm * times, 6)) / (times * np.ceil(np.round(blocks_per_sm, 6)))
-    return np.where(np.isfinite(grown) & (blocks_per_sm > 0), np.minimum(grown, 1.0), 1.0)
-
-
 def left(context: Context, share: float, *, fuller: bool) -> Floats:
     """Return the rest of each piece of GPU work where *share* of what a step costs once goes; *fuller*: kernels fill up, too."""
-    work, rows = context.recording.work, context.kernel_rows
+    work = context.recording.work
     times = 1 / (1 - min(share, 0.99))
-    out = np.ones(len(work))
-    if fuller and len(rows):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            out[rows] = per_sample(context.tables["kernel"]["blocks_per_sm"][work.row[rows]].astype(np.float64), times)
+    out = per_sample(blocks_per_sm(context), times) if fuller else np.ones(len(work))
     once = np.isin(context.phases(work.launch), (OPTIMIZER, ZERO_GRAD)) | work.communication
     out[once] = 1 / times
     return out

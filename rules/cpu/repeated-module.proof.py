@@ -3,24 +3,52 @@
 from typing import Any
 
 from advisor.testing import TraceBuilder
-from advisor.testing.proof import edge, fires, quiet
+from advisor.testing.incomplete import kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
 
 AGAIN = {"module": "Encoder", "calls": 4, "repeats": 3, "share": 0.75, "file": "model.py", "line": 20}
 
 
-def decoding(us: float = 500, *, device: str | None = None, again: dict[str, Any] | None = AGAIN) -> TraceBuilder:
+class Program(TraceBuilder):
+    """A program on the CPU, or on a GPU, whose operators have their stacks."""
+
+    def __init__(self, device: str | None, again: dict[str, Any] | None, *, stacks: bool = True) -> None:
+        super().__init__(device, host_us=0)
+        self.gpu, self.stacks = device is not None, stacks
+        self.ran_with(**({} if again is None else {"repeats": [again] if again else []}))
+
+    def run(self, us: float, stack: str, seq: int | None = None) -> None:
+        """Add an operator of so many us: on a GPU they are its kernel's."""
+        args = {"Call stack": stack} if self.stacks else {}
+        name, us_here = ("aten::linear", 1) if self.gpu else ("aten::mkldnn_linear", us)
+        with self.op(name, us=us_here, seq=seq, args=args):
+            if self.gpu:
+                self.kernel("volta_sgemm_128x64_nn", us=us)
+
+    def run_backward(self, us: float, seq: int) -> None:
+        """Add the backward pass of an operator."""
+        with self.backward("AddmmBackward0", seq), self.op("aten::mm", us=1 if self.gpu else us):
+            if self.gpu:
+                self.kernel("volta_sgemm_128x64_nn", us=us)
+
+
+ENCODE = "model.py(30): forward;model.py(20): encode;train.py(7): main"
+DECODE = "model.py(40): forward;model.py(21): decode;train.py(7): main"
+V100 = "Tesla V100-SXM2-16GB"
+
+
+def decoding(
+    us: float = 500, *, device: str | None = None, again: dict[str, Any] | None = AGAIN, stacks: bool = True
+) -> TraceBuilder:
     """Steps of four tokens: each runs an encoder, called in line 20 and computing in line 30, and a decoder of 1000 us."""
-    b = TraceBuilder(device, host_us=0).ran_with(**({} if again is None else {"repeats": [again] if again else []}))
+    b = Program(device, again, stacks=stacks)
     for _ in range(3):
         with b.step():
             for _ in range(4):
-                stack = "model.py(30): forward;model.py(20): encode;train.py(7): main"
-                with b.op("aten::mkldnn_linear", us=us, args={"Call stack": stack}):
-                    if device:
-                        b.kernel("volta_sgemm_128x64_nn", us=100)
-                stack = "model.py(40): forward;model.py(21): decode;train.py(7): main"
-                with b.op("aten::mkldnn_linear", us=1000, args={"Call stack": stack}):
-                    pass
+                b.run(us, ENCODE)
+                b.run(1000, DECODE)
+            if device:
+                b.sync()
     return b
 
 
@@ -30,27 +58,35 @@ def an_encoder_that_runs_again_for_each_token() -> TraceBuilder:
     return decoding()
 
 
-# Backward passes of the encoder's calls, of 700 us each, are the encoder's: 4 x (500 + 700) of 4 x 2200 us.
-@fires(cost_ms=4.8, occurrences=32, severity="high")
-def with_its_backward_pass() -> TraceBuilder:
-    b = TraceBuilder(None, host_us=0).ran_with(repeats=[AGAIN])
-    stack = "model.py(30): forward;model.py(20): encode;train.py(7): main"
+def training(device: str | None = None) -> TraceBuilder:
+    """Two such steps, with the backward pass of the encoder's calls, of 700 us each."""
+    b = Program(device, AGAIN)
     for step in range(2):
         with b.step():
             for call in range(4):
-                with b.op("aten::mkldnn_linear", us=500, seq=10 * step + call, args={"Call stack": stack}):
-                    pass
-                with b.op(
-                    "aten::mkldnn_linear", us=1000, args={"Call stack": "model.py(21): decode;train.py(7): main"}
-                ):
-                    pass
+                b.run(500, ENCODE, 10 * step + call)
+                b.run(1000, DECODE)
             for call in range(4):
-                with (
-                    b.backward("MkldnnLinearBackward0", 10 * step + call),
-                    b.op("aten::mkldnn_linear_backward", us=700),
-                ):
-                    pass
+                b.run_backward(700, 10 * step + call)
+            if device:
+                b.sync()
     return b
+
+
+# Backward passes of the encoder's calls are the encoder's: 4 x (500 + 700) of 4 x 2200 us.
+@fires(cost_ms=4.8, occurrences=32, severity="high")
+def with_its_backward_pass() -> TraceBuilder:
+    return training()
+
+
+@fires(cost_ms=2.0, occurrences=12, severity="high", line="model.py:20")
+def on_a_gpu() -> TraceBuilder:
+    return decoding(device=V100)
+
+
+@fires(cost_ms=4.8, occurrences=32, severity="high")
+def on_a_gpu_with_its_backward_pass() -> TraceBuilder:
+    return training(V100)
 
 
 @quiet
@@ -73,12 +109,22 @@ def a_cheap_module() -> TraceBuilder:
     return decoding(us=20)
 
 
-@quiet("not_applicable")
-def a_program_on_a_gpu() -> TraceBuilder:
-    return decoding(device="NVIDIA A100-SXM4-80GB")
+@quiet
+def calls_on_a_gpu_that_differ() -> TraceBuilder:
+    return decoding(device=V100, again={})
 
 
 # 4 us of 4 (us + 1000) at three quarters of it and 0.9: 4.5 % from us = 71.4 on.
 @edge
 def a_twentieth_of_the_step(over: bool) -> TraceBuilder:
     return decoding(us=73 if over else 70)
+
+
+@lacks("stacks")
+def no_stacks_recorded() -> TraceBuilder:
+    return decoding(stacks=False)
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return kernels_alone("volta_sgemm_128x64_nn").ran_with(repeats=[AGAIN])

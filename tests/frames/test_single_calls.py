@@ -41,3 +41,32 @@ def test_the_part_that_is_spared(name: str, us: float, dims: list[list[int]], pa
     """Of ten calls one is left: nine tenths of the first 8 us, and of what lies beyond a part by the operator's kind."""
     assert spared(name, us, dims, tmp_path) == pytest.approx(0.9 * part)
     assert spared(name, us, dims, tmp_path, share=0.5) == pytest.approx(0.45 * part)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "part"),
+    [
+        # Of 80 multiprocessors: ten times 8 blocks take one round in place of ten, ten times 40 five, ten times 800 as many.
+        (8, 0.9),
+        (40, 0.5),
+        (800, 0.0),
+    ],
+)
+def test_the_part_that_is_spared_beside_a_gpu(blocks: int, part: float, tmp_path: Path) -> None:
+    """A call idles the GPU for 30 us in its operator, and takes it for 10 us; 2 us lie between the launch and the kernel."""
+    entry = {"module": "Net", "calls": 10, "loops": 1, "share": 1.0, "file": "read.py", "line": 20}
+    b = TraceBuilder("Tesla V100-SXM2-16GB", host_us=1, latency_us=1).ran_with(singles=[entry])
+    with b.step():
+        for _ in range(10):
+            with b.op("aten::addmm", args={"Call stack": "read.py(30): forward;read.py(20): read"}):
+                b.idle(us=30)
+                b.kernel("gemm", us=10, grid=(blocks, 1, 1))
+            b.sync()
+        b.idle(us=500)
+        with b.op("aten::sort", args={"Call stack": "read.py(22): read"}):
+            b.kernel("radixSort", us=100)
+        b.sync()
+    rows = advisor.read(b.write(tmp_path / "trace.json")).frame("single_calls")
+    assert rows["line"].tolist() == [20] * 10
+    assert rows["cost_ns"].sum() == 10 * 42_000
+    assert float((rows["spared"] * rows["cost_ns"]).sum()) == pytest.approx(10 * (32_000 * 0.9 + 10_000 * part))

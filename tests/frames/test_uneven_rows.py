@@ -135,6 +135,57 @@ def test_a_fixed_width_that_the_longest_rows_fill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("width", "longest", "kept"),
+    [
+        # Beside the longest row half of a multiple: of 64 from a width of 512 on, of an eighth of the width below, 8 at least.
+        (1024, 200, 200 + 32),
+        (512, 107, 107 + 32),
+        (128, 40, 40 + 8),
+        (24, 8, 8 + 4),
+        (24, 21, 24),
+    ],
+)
+def test_a_fixed_width_far_beyond_the_longest_rows(width: int, longest: int, kept: int, tmp_path: Path) -> None:
+    """Steps on a GPU of a lookup (10 us), a product on its places (30 us), attention (60 us) and the product's backward (40 us)."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    one = uneven(widths=(width, width))
+    b.ran_with(uneven=(one,), batch_width=width, batch_longest=longest)
+    for step in range(3):
+        with b.step():
+            with b.op("aten::embedding", shapes=[[1000, 64], [BATCH, width]]):
+                b.kernel("gather", us=10)
+            with b.op("aten::addmm", shapes=[[64], [BATCH * width, 64], [64, 64]], seq=step):
+                b.kernel("gemm", us=30)
+            with b.op("aten::_cudnn_attention_forward", shapes=[[BATCH, HEADS, width, 64]] * 3):
+                b.kernel("cudnn_generated_fort_native_sdpa", us=60)
+            with b.op("aten::mm", shapes=[[width, 64], [64, 64]]):  # as many features as a row has places
+                b.kernel("gemm", us=100)
+            with b.backward("AddmmBackward0", step), b.op("aten::mm", shapes=[[64, BATCH], [BATCH, 64]]):
+                b.kernel("gemm", us=40)
+    frame = read(b.write(tmp_path / "t.json")).frame("patterns")
+    assert not len(frame[frame["kind"] == "uneven-rows"])
+    found = frame[frame["kind"] == "padded-rows"]
+    if longest >= 0.9 * width:
+        assert not len(found)
+        return
+    part = 1 - kept / width
+    assert found["padding"].tolist() == [pytest.approx(1 - longest / width, abs=1e-6)] * 3
+    assert found["part"].tolist() == [pytest.approx((80 * part + 60 * (1 - (1 - part) ** 2)) / 140, abs=1e-6)] * 3
+    assert found["cost_ns"].tolist() == [140_000] * 3
+    assert found["own_count"].tolist() == [4] * 3
+
+
+def test_a_fixed_width_on_the_cpu(tmp_path: Path) -> None:
+    """The rule for the CPU has a column of its own."""
+    recorded = {"uneven": (uneven(widths=(128, 128)),), "batch_width": 128, "batch_longest": 40}
+    b = TraceBuilder(None).ran_with(**recorded)
+    with b.step(), b.op("aten::embedding", shapes=[[1000, 64], [BATCH, 128]], us=10):
+        pass
+    frame = read(b.write(tmp_path / "t.json")).frame("patterns")
+    assert not len(frame[frame["kind"].isin(["uneven-rows", "padded-rows"])])
+
+
+@pytest.mark.parametrize(
     "entry",
     [
         {"rows": 8, "widths": [], "padding": 0.5, "squares": 0.5},

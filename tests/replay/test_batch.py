@@ -10,7 +10,7 @@ import pytest
 
 import advisor
 from advisor import rulebook
-from advisor.replay.batch import per_sample
+from advisor.frames.filling import per_sample
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 

@@ -410,6 +410,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
+    "kernels/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "cpu/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "kernels/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "cpu/product-order": lambda scope: {
@@ -561,12 +562,29 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokenizer": lambda texts, padding=False, truncation=False, max_length=None: {"input_ids": [[1, 2], [3]]},
         "DataCollatorWithPadding": lambda tokenizer: lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
     },
+    "kernels/padded-batches": lambda scope: {
+        "PAD": 0,
+        "texts": ["a b", "a"],
+        "rows": [torch.tensor([1, 2]), torch.tensor([3])],
+        "tokenizer": lambda texts, padding=False, pad_to_multiple_of=1, truncation=False, max_length=0, return_tensors="": {
+            "input_ids": torch.zeros(2, 64, dtype=torch.long)
+        },
+        "DataCollatorWithPadding": lambda tokenizer, pad_to_multiple_of=None: (
+            lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        ),
+    },
     "data-loading/unsorted-lengths": lambda scope: {
         "rows": [torch.arange(3 + at % 7) for at in range(70)],
         "pad": lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
         "model": lambda batch: batch.sum(1),
     },
     "cpu/unlabelled-logits": lambda scope: {
+        "self": SimpleNamespace(head=nn.Linear(8, 16)),
+        "hidden": torch.rand(BATCH, 4, 8),
+        "labels": torch.tensor([[-100, 1, 2, -100], [3, -100, -100, 4]]),
+        "vocabulary": 16,
+    },
+    "kernels/unlabelled-logits": lambda scope: {
         "self": SimpleNamespace(head=nn.Linear(8, 16)),
         "hidden": torch.rand(BATCH, 4, 8),
         "labels": torch.tensor([[-100, 1, 2, -100], [3, -100, -100, 4]]),
@@ -802,6 +820,11 @@ assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).sh
     "cpu/padded-batches": """
 if "collate" in globals():
     assert collate([torch.tensor([1, 2]), torch.tensor([3])])[1, :2].tolist() == [3, 0]
+""",
+    "kernels/padded-batches": """
+if "collate" in globals():
+    tokens = collate([torch.tensor([1, 2]), torch.arange(1, 71)])
+    assert tokens.shape[1] in (128, 512) and tokens[0].sum() == 3 and tokens[1].sum() == 70 * 71 // 2
 """,
     "data-loading/unsorted-lengths": """
 if "ByLength" in globals():

@@ -309,6 +309,15 @@ def test_frameworks(builder: TraceBuilder, expected: tuple[str, ...], facts: Fac
     assert (found.frameworks, found.framework) == (expected, expected[0] if expected else None)
 
 
+def test_a_framework_in_stacks_that_were_recorded_apart(facts: Facts) -> None:
+    """`advisor record` writes stacks onto the operators, not as events."""
+    b = TraceBuilder()
+    stack = "transformers/models/bert/modeling_bert.py(164): forward;train.py(9): train"
+    with b.op("aten::linear", args={"Call stack": stack}):
+        b.kernel("gemm", us=10)
+    assert facts(b).framework == "transformers"
+
+
 @pytest.mark.parametrize(
     ("file", "found"),
     [

@@ -49,7 +49,8 @@ SCHEMA = Schema(
              "compared with one number after the other, and counted or picked by each mask), "
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
-             "saw rows), label-part (of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
+             "saw rows), padded-rows (the same of a batch padded to a fixed width, far beyond the longest; on a GPU), label-part "
+             "(of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
              "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
              "transform, where another order of the data spares it), reducer (DDP's, of one gradient), uncached-prefix (of "
              "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
@@ -70,8 +71,8 @@ SCHEMA = Schema(
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
-                "uneven-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an fft-shift; prompts "
-                "of an uncached-prefix; times in the step that the same is rebuilt; NULL for other kinds"),
+                "uneven-rows or padded-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an "
+                "fft-shift; prompts of an uncached-prefix; times in the step that the same is rebuilt; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -80,7 +81,8 @@ SCHEMA = Schema(
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
                 "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares or an fft-shift moves; places "
-                "of each of uneven-rows; tokens of an uncached-prefix; elements of what is rebuilt; NULL for other kinds"),
+                "of each of uneven-rows or padded-rows; tokens of an uncached-prefix; elements of what is rebuilt; NULL for other "
+                "kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, "
@@ -89,10 +91,10 @@ SCHEMA = Schema(
              "not, of a one-hot what a lookup does not, of a late-pick what is not taken, of an unrolled-cell what the whole layer "
              "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element "
              "once does not, of an expanded all copies but one, of uneven-rows what is padding, of an fft-shift what a factor in "
-             "its place does not, of attention squared, of an uncached-prefix its share of the width, likewise; NULL for other "
-             "kinds"),
-        real("padding", "share", "of the places of a batch of uneven-rows what is padding, on average of the first batches; NULL "
-             "for other kinds", "advisor record"),
+             "its place does not, of attention squared, of an uncached-prefix its share of the width, likewise, and of "
+             "padded-rows what of it goes where widths are rounded up to a few; NULL for other kinds"),
+        real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
+             "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied, of prompts of "
                 "an uncached-prefix; NULL where unknown"),

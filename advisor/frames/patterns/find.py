@@ -41,7 +41,7 @@ from advisor.frames.patterns.sorts import full_sorts, quantile_sorts, rank_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
-from advisor.frames.patterns.uneven_rows import uneven_rows
+from advisor.frames.patterns.uneven_rows import padded_rows, uneven_rows
 from advisor.frames.patterns.unread_gradients import unread_gradients
 from advisor.frames.patterns.unrolled import unrolled_cells
 from advisor.frames.patterns.unused_gradients import unused_gradients
@@ -94,6 +94,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     reducers,
     uncached_prefixes,
     rebuilt_tables,
+    padded_rows,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

@@ -1,4 +1,4 @@
-"""Batches of rows of differing length: operators that work on every place up to the end of the longest row.
+"""Batches of rows of differing length: operators that work on every place up to the end of the longest row, or beyond it.
 
 How much of a batch is padding no trace holds: `advisor record` looked at the first batches. How wide each batch is the shapes of
 its step's operators tell: those of the lookup of its words, or of what first takes its features.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import made_by_convolution
@@ -33,6 +34,8 @@ _FIXED = 0.9
 _FAR = 2
 """Batches of the steps that were recorded are as wide as the first ones, but for this factor."""
 _FEWEST = 2
+_MULTIPLES, _COARSEST, _FINEST = 8, 64, 8
+"""Widths that batches are rounded up to: at most so many, multiples of so much."""
 _MOST_WIDTHS, _MOST_KINDS = 16, 100_000
 _WORDS, _FRAMES = range(2)
 
@@ -44,19 +47,52 @@ def uneven_rows(tree: Tree) -> Occurrences | None:
     ``padding`` is the share of places alone, ``repeats`` the rows of the batch and ``length`` its width.
     """
     recorded = tree.context.metadata.recorded
-    known = [one for one in _told(recorded) if one.padding > 0] if recorded is not None else []
-    if not known:
+    if recorded is None:
         return None
-    steps = _Steps(tree)
-    found = [one for uneven in known if (one := steps.of(uneven)) is not None]
-    return _occurrences(tree, steps, found) if found else None
+    beyond = _beyond(recorded)
+    known = [(one, one.padding) for one in _told(recorded) if beyond.keys().isdisjoint(one.widths)]
+    return _found(tree, "uneven-rows", known)
+
+
+def padded_rows(tree: Tree) -> Occurrences | None:
+    """The same of rows that are padded to a width far beyond them, of a program on a GPU.
+
+    ``padding`` is the share of the width that a batch's longest row does not reach, on average. ``part`` is of the time what
+    goes where batches are as wide as that row, rounded up to a few widths: half of a multiple wider, on average.
+    """
+    recorded = tree.context.metadata.recorded
+    if recorded is None or tree.context.cpu_program:
+        return None
+    beyond, known = _beyond(recorded), []
+    for one in _told(recorded):
+        width, others = one.widths[0], set(one.widths[1:])
+        if width in beyond and others <= {width}:
+            multiple = min(max(width // _MULTIPLES, _FINEST), _COARSEST)
+            kept = min((beyond[width] + multiple // 2) / width, 1.0)
+            known.append(
+                (structs.replace(one, padding=1 - kept, squares=1 - kept**2), 1 - beyond[width] / width),
+            )
+    return _found(tree, "padded-rows", known)
+
+
+def _beyond(recorded: Recorded) -> dict[int, int]:
+    """Return widths that batches are padded to far beyond their longest row, and the length of that."""
+    fixed = ((recorded.batch_width, recorded.batch_longest), (recorded.feature_width, recorded.feature_longest))
+    return {width: longest for width, longest in fixed if width and longest is not None and longest < _FIXED * width}
 
 
 def _told(recorded: Recorded) -> list[Uneven]:
-    """Return what was seen of rows, without those that are padded to a width far beyond them."""
-    fixed = ((recorded.batch_width, recorded.batch_longest), (recorded.feature_width, recorded.feature_longest))
-    beyond = {width for width, longest in fixed if width and longest is not None and longest < _FIXED * width}
-    return [one for one in recorded.uneven if not beyond & set(one.widths) and one.rows >= _FEWEST]
+    """Return what was seen of rows that are padded."""
+    return [one for one in recorded.uneven if one.padding > 0 and one.rows >= _FEWEST]
+
+
+def _found(tree: Tree, kind: str, known: list[tuple[Uneven, float]]) -> Occurrences | None:
+    """Find what works on rows of some kinds; each with the share of its places that is padding."""
+    if not known:
+        return None
+    steps = tree.once(_Steps)
+    found = [one for uneven, padding in known if (one := steps.of(uneven, padding)) is not None]
+    return _occurrences(tree, kind, steps, found) if found else None
 
 
 @dataclass(eq=False)
@@ -64,6 +100,7 @@ class _Found:
     """Powers of the width (0: none) that operators work on by their own shapes, with the rows and width of each step's batch."""
 
     uneven: Uneven
+    padding: float
     power: npt.NDArray[np.int8]
     rows: Ints
     width: Ints
@@ -106,7 +143,7 @@ class _Steps:
         edges = np.flatnonzero(np.diff(step)) + 1
         return [(int(self.kinds[part[0], 0]), part.tolist()) for part in np.split(order, edges)]
 
-    def of(self, uneven: Uneven) -> _Found | None:
+    def of(self, uneven: Uneven, padding: float) -> _Found | None:
         """Find what works on rows of that kind; None where nothing takes them."""
         steps = int(self.step.max(initial=-1)) + 1
         power = np.zeros(len(self.kinds), np.int8)
@@ -122,7 +159,7 @@ class _Steps:
             self._shorten(fed, numbers)
             for number in numbers:
                 power[number] = self._power(number, fed)
-        return _Found(uneven, power, rows, width) if power.any() else None
+        return _Found(uneven, padding, power, rows, width) if power.any() else None
 
     def _operands(self, number: int) -> Operands:
         return self.tree.shapes.operands(int(self.kinds[number, 2]))
@@ -226,7 +263,7 @@ def _squared(operands: Operands, rows: int, width: int) -> bool:
     return sum(_near(number, width) for number in (one[-2], one[-1], other[-1])) > 1
 
 
-def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences | None:
+def _occurrences(tree: Tree, kind: str, steps: _Steps, found: list[_Found]) -> Occurrences | None:
     """Rows of the pattern: of each step what works on any of the kinds of rows, at the share of the first that it works on."""
     host, context, work = tree.host, tree.context, tree.work
     # Marks of nodes are places in a list of shares, so that they flow to what runs inside, and to the backward pass.
@@ -261,7 +298,7 @@ def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences 
     pairs = Pairs(row, index)
     main = found[0]
     return Occurrences(
-        kind="uneven-rows",
+        kind=kind,
         node=first,
         begin=host.start[first],
         end=_last(host.end[node], row, len(told)),
@@ -273,7 +310,7 @@ def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences 
             "repeats": main.rows[told],
             "length": main.width[told],
             "part": np.rint(padded / np.maximum(whole, 1) * MILLION).astype(np.int64),
-            "padding": np.full(len(told), round(main.uneven.padding * MILLION), np.int64),
+            "padding": np.full(len(told), round(main.padding * MILLION), np.int64),
             "dims": tree.dims(first),
         },
     )

@@ -40,7 +40,7 @@ def names_of(context: Context) -> Names:
     """The distinct names of a recording."""
     groups = {group: _used(context, group) for group in ("op", "annotation", "runtime", "kernel")}
     host = frozenset((*groups["op"], *groups["annotation"]))
-    called = _used(context, "python")
+    called = {*_used(context, "python"), *_of_stacks(context)}
     files = frozenset(name.partition("(")[0].replace("\\", "/") for name in called)
     attending = frozenset(name.rpartition(" ")[2][:MOST] for name in called if "attention" in name)
     paths = {file.rpartition("/")[0] for file in files if "/" in file}
@@ -48,6 +48,12 @@ def names_of(context: Context) -> Names:
     return Names(
         groups["op"], groups["annotation"], groups["runtime"], groups["kernel"], host, files, folders, attending
     )
+
+
+def _of_stacks(context: Context) -> set[str]:
+    """Python functions in stacks that operators carry as text: where those were recorded apart, or before there were events."""
+    stacks = context.recording.recorded.stacks
+    return {frame[:MOST] for stack in stacks if stack for frame in stack.split(";")}
 
 
 _STEP = "ProfilerStep#"

@@ -1,0 +1,333 @@
+"""Calls of modules whose tensors lie on a GPU: told by memory and the writes into it, without a byte of it being read.
+
+Tensors of float64 stand for those on a GPU here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recording import REASON, needs_torch
+
+from advisor.record import draws, known, places, repeats, rows, singles
+
+pytestmark = needs_torch
+torch = pytest.importorskip("torch", reason=REASON)
+nn = torch.nn
+GPU = torch.float64
+
+
+@pytest.fixture(autouse=True)
+def _on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    places.begin()
+    torch.manual_seed(0)
+
+    def unread(original: Callable[..., bytes]) -> Callable[..., bytes]:
+        def read(tensor: Any, *args: Any) -> bytes:
+            assert tensor.dtype is not GPU, "this would wait for the device"
+            return original(tensor, *args)
+
+        return read
+
+    monkeypatch.setattr(known, "on_host", lambda tensor: tensor.dtype is not GPU)
+    for module in (known, repeats):
+        monkeypatch.setattr(module, "on_gpu", lambda tensor: tensor.dtype is GPU)
+    monkeypatch.setattr(rows, "_is_plain", lambda tensor: tensor.dtype is not GPU)
+    for module, name in ((known, "digest"), (singles, "digest"), (known, "sampled"), (repeats, "sampled")):
+        monkeypatch.setattr(module, name, unread(getattr(known, name)))
+    monkeypatch.setattr(known, "span", unread(known.span))  # type: ignore[arg-type]
+    monkeypatch.setattr(repeats, "drawn", lambda torch, devices: draws.drawn(torch, ()))
+
+
+def watched(act: Callable[[], Any], updates: Callable[[], int] = int) -> repeats.Repeats:
+    watch = repeats.Repeats(torch, updates=updates)
+    watch.start()
+    try:
+        act()
+    finally:
+        watch.stop()
+    return watch
+
+
+def one_by_one(act: Callable[[], Any]) -> list[tuple[str, int, int]]:
+    """Class, calls and loops of each place whose calls could be one."""
+    return [(found.module, found.calls, found.loops) for found in watched(act).singles or ()]
+
+
+def again(act: Callable[[], Any], updates: Callable[[], int] = int) -> list[tuple[str, int, int]]:
+    """Class, calls and repeats of each place whose calls compute again."""
+    return [(found.module, found.calls, found.repeats) for found in watched(act, updates).found or ()]
+
+
+def net(*layers: Any) -> Any:
+    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), *layers).to(GPU).eval()
+
+
+# ---- one sample after another
+
+
+def test_samples_of_the_host_that_are_sent_one_by_one() -> None:
+    model, crops, labels = net(), [torch.randn(16) for _ in range(6)], []
+
+    def read() -> None:
+        for crop in crops:
+            with torch.no_grad():
+                labels.append(model(crop.unsqueeze(0).to(GPU)).argmax(-1).item())
+
+    assert one_by_one(read) == [("Sequential", 6, 1)]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_slices_of_a_batch_that_was_sent_at_once(mode: Any) -> None:
+    model, batch = net(), torch.randn(6, 16)
+
+    def read() -> None:
+        with mode():
+            sent = batch.to(GPU)
+            for at in range(6):
+                model(sent[at : at + 1])
+
+    assert one_by_one(read) == [("Sequential", 6, 1)]
+
+
+def test_a_list_without_a_name_that_the_loop_goes_through() -> None:
+    model = net()
+
+    def read() -> None:
+        for crop, _ in [(torch.randn(1, 16, dtype=GPU), at) for at in range(6)]:
+            model(crop)
+
+    assert one_by_one(read) == [("Sequential", 6, 1)]
+
+
+class Spiking(nn.Module):  # type: ignore[misc, name-defined]
+    """A neuron that keeps its charge: anew in each call, or in place."""
+
+    def __init__(self, *, in_place: bool, buffer: bool) -> None:
+        super().__init__()
+        self.in_place = in_place
+        charge = torch.zeros(1, 16, dtype=GPU)
+        if buffer:
+            self.register_buffer("charge", charge)
+        else:
+            self.charge = charge
+
+    def forward(self, x: Any) -> Any:
+        if self.in_place:
+            self.charge.add_(x)
+        else:
+            self.charge = self.charge + x
+        return self.charge > 1
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("buffer", [True, False])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_module_that_keeps_a_state(in_place: bool, buffer: bool, mode: Any) -> None:
+    model, inputs = Spiking(in_place=in_place, buffer=buffer), torch.randn(6, 1, 16, dtype=GPU)
+
+    def run() -> None:
+        with mode():
+            for x in inputs:
+                model(x)
+
+    assert one_by_one(run) == []
+
+
+def test_a_state_that_was_made_in_inference_mode() -> None:
+    """Nothing counts the writes into it."""
+    with torch.inference_mode():
+        model, inputs = Spiking(in_place=True, buffer=False), torch.randn(6, 1, 16, dtype=GPU)
+
+    def run() -> None:
+        with torch.inference_mode():
+            for x in inputs:
+                model(x)
+
+    assert one_by_one(run) == []
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_what_depends_on_what_a_call_returned(mode: Any) -> None:
+    model, start = net(), torch.randn(1, 16, dtype=GPU)
+    held, buffer = torch.randn(1, 16, dtype=GPU), torch.randn(10, 16, dtype=GPU)
+
+    def run() -> None:
+        with mode():
+            token, refined = start, held.clone()
+            for _ in range(8):
+                token = model(token)
+            for _ in range(8):
+                held.sub_(0.1 * model(held))
+            for _ in range(8):
+                refined.sub_(0.1 * model(refined))
+            for at in range(8):
+                buffer[at + 1] = model(buffer[at : at + 1])[0]
+
+    assert one_by_one(run) == []
+
+
+def test_the_same_sample_again_and_again() -> None:
+    model, x = net(), torch.randn(1, 16, dtype=GPU)
+    assert one_by_one(lambda: [model(x) for _ in range(8)]) == []
+
+
+# ---- the same again
+
+
+def test_a_metric_that_calls_the_model_again() -> None:
+    model, x = net(), torch.randn(8, 16, dtype=GPU)
+
+    def train() -> None:
+        model(x).sum().backward()
+        with torch.no_grad():
+            model(x).argmax(1)
+
+    assert again(train) == [("Sequential", 1, 1)]
+
+
+def test_layers_without_parameters() -> None:
+    pool, x = nn.AvgPool1d(2), torch.randn(8, 2, 16, dtype=GPU)
+    assert again(lambda: [pool(x), pool(x)]) == [("AvgPool1d", 2, 1)]
+
+
+def test_dropout_draws_anew() -> None:
+    model, x = net(nn.Dropout(0.5)), torch.randn(8, 16, dtype=GPU)
+    assert again(lambda: [model(x), model(x)]) == [("Sequential", 2, 1)]
+    model.train()
+    # The layers before the dropout compute the same again.
+    assert again(lambda: [model(x), model(x)]) == [("Linear", 2, 1)]
+
+
+def test_numbers_that_python_or_numpy_draw() -> None:
+    import random
+
+    numpy = pytest.importorskip("numpy")
+
+    class Depth(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, draw: Callable[[], float]) -> None:
+            super().__init__()
+            self.draw = draw
+
+        def forward(self, x: Any) -> Any:
+            return x * (self.draw() > 0.5)
+
+    x = torch.randn(8, 16, dtype=GPU)
+    for draw in (random.random, numpy.random.rand):
+        model = Depth(draw)
+        assert again(lambda model=model: [model(x), model(x)]) == []
+
+
+def test_a_write_into_the_input() -> None:
+    model, x = net(), torch.randn(8, 16, dtype=GPU)
+
+    def run() -> None:
+        with torch.no_grad():
+            model(x)
+            x.add_(1)
+            model(x)
+
+    assert again(run) == []
+
+
+def test_a_write_into_a_part_of_it() -> None:
+    model, x = net(), torch.randn(8, 16, dtype=GPU)
+
+    def run() -> None:
+        with torch.no_grad():
+            model(x)
+            x[0].zero_()
+            model(x)
+
+    assert again(run) == []
+
+
+def test_another_part_of_the_same_memory() -> None:
+    model, x = net(), torch.randn(8, 16, dtype=GPU)
+    assert again(lambda: [model(x[:4]), model(x[4:])]) == []
+
+
+def test_memory_that_another_tensor_had() -> None:
+    """Each is gone before the next is made."""
+    model = net()
+    assert again(lambda: [model(torch.randn(8, 16, dtype=GPU)).sum() for _ in range(4)]) == []
+
+
+def test_parameters_that_were_updated() -> None:
+    model, x = net(), torch.randn(8, 16, dtype=GPU)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def train() -> None:
+        model(x).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            model(x)
+
+    assert again(train) == []
+
+
+def test_parameters_that_were_updated_unseen() -> None:
+    """Some optimizers write past torch: their steps are counted."""
+    model, x, steps = net(), torch.randn(8, 16, dtype=GPU), [0]
+
+    def train() -> None:
+        model(x)
+        for parameter in model.parameters():
+            parameter.data.add_(1)
+        steps[0] += 1
+        model(x)
+
+    assert again(train, lambda: steps[0]) == []
+
+
+def test_other_parameters_for_one_call() -> None:
+    model, x = net(), torch.randn(8, 16, dtype=GPU)
+
+    def adapt() -> None:
+        weights = dict(model.named_parameters())
+        for _ in range(4):
+            weights = {name: weight - 0.1 for name, weight in weights.items()}
+            torch.func.functional_call(model, weights, (x,))
+
+    assert again(adapt) == []
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("buffer", [True, False])
+def test_a_state_that_changes(in_place: bool, buffer: bool) -> None:
+    model, x = Spiking(in_place=in_place, buffer=buffer), torch.randn(1, 16, dtype=GPU)
+
+    def run() -> None:
+        with torch.no_grad():
+            for _ in range(4):
+                model(x)
+
+    assert again(run) == []
+
+
+def test_another_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x, autocast = net(), torch.randn(8, 16, dtype=GPU), [False]
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda: autocast[0])
+
+    def run() -> None:
+        model(x)
+        autocast[0] = True
+        model(x)
+
+    assert again(run) == []
+
+
+def test_inference_mode_counts_no_writes() -> None:
+    model = net()
+
+    def run() -> None:
+        with torch.inference_mode():
+            x = torch.randn(8, 16, dtype=GPU)
+            model(x)
+            model(x)
+
+    assert again(run) == []

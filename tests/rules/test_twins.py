@@ -1,0 +1,100 @@
+"""Rules on a GPU that look at the same work: none counts what another one counts, and no more comes back than there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.reading.program_settings import Uneven
+from advisor.testing import TraceBuilder
+
+A100 = "NVIDIA A100-SXM4-40GB"
+GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
+ROWS, WIDTH, CLASSES, HIDDEN = 8, 512, 8000, 128
+
+
+def padded(longest: int) -> TraceBuilder:
+    """Steps of 8 ms: a model of 5 ms on rows of *longest* words, padded to 512, and their logits of which 95 % have no label."""
+    b = TraceBuilder(A100)
+    b.ran_with(
+        uneven=(Uneven(rows=ROWS, widths=(WIDTH, WIDTH), padding=0.95, squares=0.99),),
+        batch_width=WIDTH,
+        batch_longest=longest,
+        batch_bytes=8 * ROWS * WIDTH,
+        ignored_share=0.95,
+    )
+    for step in range(3):
+        with b.step():
+            with b.op("aten::embedding", shapes=[[CLASSES, HIDDEN], [ROWS, WIDTH]]):
+                b.kernel("gather", us=10)
+            with b.op("aten::addmm", shapes=[[HIDDEN], [ROWS * WIDTH, HIDDEN], [HIDDEN, HIDDEN]], seq=2 * step):
+                b.kernel(GEMM, us=4_990)
+            with b.op("aten::addmm", shapes=[[CLASSES], [ROWS * WIDTH, HIDDEN], [HIDDEN, CLASSES]], seq=2 * step + 1):
+                b.kernel(GEMM, us=2_900)
+            with b.op("aten::nll_loss_forward", shapes=[[ROWS * WIDTH, CLASSES], [ROWS * WIDTH]]):
+                b.kernel("nll_loss", us=100)
+            b.sync()
+    return b
+
+
+def found(builder: TraceBuilder, tmp_path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Findings by rule, and the reasons of rules that do not apply."""
+    analysis = advisor.analyze(advisor.read(builder.write(tmp_path / "t.json")))
+    savings = [finding.saving for finding in analysis.findings if finding.saving is not None]
+    step_ms = analysis.summary.step_ms.median
+    assert 0 <= sum(saving.high_ms for saving in savings) <= step_ms
+    assert analysis.plan[-1].step_ms_after["low"] >= 0
+    because = {verdict.rule: verdict.because for verdict in analysis.verdicts.not_applicable}
+    return {finding.rule: finding for finding in analysis.findings}, because
+
+
+def test_labels_that_are_left_out_since_rows_are_padded(tmp_path: Path) -> None:
+    findings, because = found(padded(40), tmp_path)
+    assert findings["kernels/padded-batches"].cost_ms == pytest.approx(8.0)
+    assert because["kernels/unlabelled-logits"] == "its time is already owned by kernels/padded-batches"
+    assert "data-loading/unsorted-lengths" not in findings
+
+
+def test_labels_that_are_left_out_in_rows_that_fill_the_width(tmp_path: Path) -> None:
+    """Then data-loading/unsorted-lengths says how much of the width short rows leave."""
+    findings, _ = found(padded(500), tmp_path)
+    assert "kernels/padded-batches" not in findings
+    assert findings["kernels/unlabelled-logits"].cost_ms == pytest.approx(3.0)
+
+
+def crops(*, repeated: bool = False) -> TraceBuilder:
+    """Steps that call a model for each of 40 crops, of a kernel of 5 us in front of which the GPU waits for the host."""
+    place: dict[str, Any] = {"module": "Net", "calls": 40, "file": "read.py", "line": 20}
+    b = TraceBuilder(A100, host_us=8)
+    again = [place | {"repeats": 39, "share": 0.975}] if repeated else []
+    b.ran_with(singles=[place | {"loops": 1, "share": 1.0}], repeats=again)
+    for _ in range(3):
+        with b.step():
+            for _ in range(40):
+                with b.python("read.py(7): main"), b.python("read.py(20): read"):
+                    with b.op("aten::select", shapes=[[40, 64], [], []], args={"Call stack": "read.py(19): read"}):
+                        pass
+                    stack = "read.py(30): forward;read.py(20): read;read.py(7): main"
+                    with b.op("aten::addmm", shapes=[[64], [1, 64], [64, 64]], args={"Call stack": stack}):
+                        b.idle(us=40)
+                        b.kernel(GEMM, us=5, grid=(4, 1, 1))
+            with b.op("aten::sort", args={"Call stack": "read.py(22): read"}):
+                b.kernel("radixSort", us=500)
+            b.sync()
+    return b
+
+
+def test_a_loop_over_samples_is_no_loop_of_operators(tmp_path: Path) -> None:
+    findings, _ = found(crops(), tmp_path)
+    assert findings["kernels/one-by-one"].severity == "high"
+    others = {"kernels/for-loop-indexing", "kernels/python-loop", "gpu-idle/launch-bound", "gpu-idle/python-code"}
+    assert not others & set(findings)
+
+
+def test_samples_of_which_nearly_all_are_the_same(tmp_path: Path) -> None:
+    findings, because = found(crops(repeated=True), tmp_path)
+    assert findings["cpu/repeated-module"].severity == "high"
+    assert because["kernels/one-by-one"] == "its time is already owned by cpu/repeated-module"
