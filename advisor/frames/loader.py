@@ -109,9 +109,7 @@ def build(context: Context) -> pd.DataFrame:
         "burst": context.known(np.where(several, burst, -1)),
         "samples": context.known(fetched.samples),
         "copied_share": np.where(fetched.samples < 0, np.nan, fetched.copied),
-        **_sampled(
-            context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], several, frame, share
-        ),
+        **_sampled(context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], several, frame, share),
         "bare_wait_ns": _bare_wait_ns(context),
         "shuffled_ns": _shuffled(context),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
@@ -119,7 +117,9 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
-def _sampled(context: Context, single: Bools, several: Bools, frame: dict[str, Any], share: Floats) -> dict[str, Any]:
+def _sampled(
+    context: Context, single: Bools, several: Bools, frame: dict[str, Any], share: Floats
+) -> dict[str, Any]:
     """Return the columns of what samples take, as recorded; the line of these is written into *frame*, where waits are *single*,
     and that of the workers where they are for *several* processes.
 
