@@ -17,8 +17,9 @@ from advisor.timeline.context import Context
 _BY = "`advisor record`"
 SCHEMA = Schema(
     "constant_calls",
-    "an operator, or one inside it, that computes the same numbers in every step of a program on the CPU, of nothing but numbers "
-    "in the code and buffers of modules, as `advisor record` saw in two steps; no rows where it did not",
+    "an operator, or one inside it, that computes the same numbers in every step, of nothing but numbers in the code and buffers "
+    "of modules, as `advisor record` saw in two steps; no rows where it did not. Beside a GPU it owns the time of what it "
+    "launched, and short idle time before that",
     (
         *COMMON,
         text("name", "the operator", "name"),

@@ -20,7 +20,8 @@ _BY = "`advisor record`"
 SCHEMA = Schema(
     "factorizations",
     "an operator of a decomposition of a matrix that the same step decomposes again, or of an inverse that is only multiplied, or "
-    "in the backward pass of these, of a program on the CPU, as `advisor record` watched one step; no rows where it did not",
+    "in the backward pass of these, as `advisor record` watched one step; no rows where it did not. Beside a GPU it owns the time "
+    "of what it launched, and short idle time before that",
     (
         *COMMON,
         text("name", "the operator", "name"),
@@ -36,10 +37,21 @@ SCHEMA = Schema(
 _SPARED, _OF_MANY = 0.8, 0.5
 """Parts that solving spares of an inverse: up to an eighth of its rows as columns, and up to a half. One factor: the first."""
 _FEW, _MANY = 8, 2
+_ONCE_ON_GPU, _SMALL_ON_GPU, _LARGE_ON_GPU, _LARGE = 0.5, 0.2, 0.45, 1024
+"""Priors beside a GPU: of two decompositions one is left; a factor takes most of an inverse's time, of a large one less."""
 
 
-def spared(entry: Factor) -> float:
+def spared(entry: Factor, *, gpu: bool = False) -> float:
     """Part of the time of a decomposition that goes with the fix."""
+    part = _spared(entry)
+    if not gpu or not part:
+        return part
+    if entry.again > 1 and not entry.gradient:
+        return _ONCE_ON_GPU
+    return _LARGE_ON_GPU if entry.size >= _LARGE else _SMALL_ON_GPU
+
+
+def _spared(entry: Factor) -> float:
     if entry.columns * _FEW <= entry.size and entry.columns:
         return _SPARED
     # With a gradient, one factor takes as long as two: its backward pass inverts triangles.
@@ -69,7 +81,7 @@ def build(context: Context) -> pd.DataFrame:
         "again": each(lambda entry: entry.again, np.int64),
         "columns": each(lambda entry: entry.columns, np.int64),
         "gradient": each(lambda entry: entry.gradient, np.bool_),
-        "spared": each(spared, np.float64),
+        "spared": each(lambda entry: spared(entry, gpu=not context.cpu_program), np.float64),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 

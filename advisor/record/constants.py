@@ -2,7 +2,8 @@
 
 Two steps are watched, some apart, by a mode of torch's that sees each operator with what it is given. What is made of no tensor,
 and of nothing random, is constant; so is what an operator makes of constants alone. It counts where the later step gives an
-operator at the same line what the earlier one gave it, to the byte.
+operator at the same line what the earlier one gave it, to the byte. For bytes on a GPU the program waits: the record of one of
+these steps is thrown away, and in the other nothing is recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor
 from advisor.record.factors import Factors
-from advisor.record.known import is_plain, sampled
+from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 from advisor.record.places import caller
 
 LEAST_SHARE = 0.02
@@ -75,19 +76,22 @@ class _Kind:
 
 @dataclass
 class _Operator:
-    """An operator that ran: *mark* tells what it was given, and is None where that may vary."""
+    """An operator that ran: *mark* tells what it was given, and is None where that may vary; *used* are marks of what reads it."""
 
     place: _PLACE
     name: str
     mark: int | None
     fills: bool
     seconds: float = 0.0
-    used: bool = False
+    used: set[int] = field(default_factory=set)
 
-    @property
-    def counts(self) -> bool:
-        """True where it made a constant that is more than memory."""
-        return self.mark is not None and (self.used or not self.fills)
+    def counts(self, known: set[int] | None = None) -> bool:
+        """Tell whether it made a constant that is more than memory: something is computed of that.
+
+        Where marks are given, something of a *known* one: what is written into memory past torch's operators shows as it is read.
+        """
+        used = bool(self.used if known is None else self.used & known)
+        return self.mark is not None and (used or not self.fills)
 
 
 @dataclass
@@ -146,9 +150,9 @@ class Constants:
             self._first = {}
             self.factors = self._decomposed.summary()
             for each in self._operators:
-                if each.counts and each.mark is not None:
+                if each.counts() and each.mark is not None:
                     self._first.setdefault((*each.place, each.name), set()).add(each.mark)
-            seconds = sum(each.seconds for each in self._operators if each.counts)
+            seconds = sum(each.seconds for each in self._operators if each.counts())
             self.worthwhile = seconds >= LEAST_SHARE * took
             if not self.worthwhile:
                 self.found = ()
@@ -178,7 +182,7 @@ class Constants:
         for each in gc.get_objects():
             if issubclass(type(each), module):
                 for buffer in list(vars(each).get("_buffers", {}).values()):
-                    if buffer is not None and is_plain(self._torch, buffer) and not buffer.requires_grad:
+                    if buffer is not None and is_told(self._torch, buffer) and not buffer.requires_grad:
                         self._set(buffer, _Made(0))
 
     # ---- operators
@@ -243,7 +247,7 @@ class Constants:
         if not operator.fills:
             for made in read:
                 for each in made.by:
-                    self._operators[each].used = True
+                    self._operators[each].used.add(operator.mark)
         by = [number, *(each for made in read for each in made.by)] if operator.fills else [number]
         for tensor in written:
             entry = self._entry(tensor)
@@ -251,7 +255,7 @@ class Constants:
                 entry.mark, entry.fills = operator.mark, entry.fills and operator.fills
                 entry.by.append(number)
         for at, tensor in enumerate(returned):
-            if is_plain(self._torch, tensor) and self._entry(tensor) is None:
+            if is_told(self._torch, tensor) and self._entry(tensor) is None:
                 self._set(tensor, _Made(hash((operator.mark, at)), list(by), operator.fills))
 
     def _text(self, kind: _Kind, args: Any, kwargs: Any, read: list[_Made]) -> str:
@@ -268,7 +272,7 @@ class Constants:
     def _describe(self, value: Any, read: list[_Made], shaped: bool) -> str:
         torch = self._torch
         if isinstance(value, torch.Tensor):
-            if not is_plain(torch, value):
+            if not is_told(torch, value):
                 raise _Varies
             geometry = f"{value.dtype}{tuple(value.shape)}{value.stride()}{value.storage_offset()}{value.is_conj()}{value.is_neg()}"
             if shaped:
@@ -280,7 +284,8 @@ class Constants:
                 self._spoil(value)
                 raise _Varies
             read.append(entry)
-            return f"T{entry.mark}{geometry}{sampled(value)!r}"
+            held = sampled(value) if is_plain(torch, value) else fetched(torch, value)
+            return f"T{entry.mark}{geometry}{held!r}"
         if isinstance(value, list | tuple):
             return "[" + ",".join(self._describe(part, read, shaped) for part in value) + "]"
         if value is None or isinstance(
@@ -292,13 +297,11 @@ class Constants:
     # ---- constants
 
     def _entry(self, tensor: Any) -> _Made | None:
-        found = self._made.get(_key(tensor)) if is_plain(self._torch, tensor) else None
+        found = self._made.get(storage_key(tensor)) if is_told(self._torch, tensor) else None
         return None if found is None else found[1]
 
     def _set(self, tensor: Any, made: _Made) -> None:
-        # While there is a reference to it, even a weak one, no other storage takes its number.
-        reference = self._torch.multiprocessing.reductions.StorageWeakRef(tensor.untyped_storage())
-        self._made[_key(tensor)] = reference, made
+        self._made[storage_key(tensor)] = reference(self._torch, tensor), made
 
     def _spoil(self, tensor: Any) -> None:
         """Take a tensor for no constant, and what made it for no operator that need not run again."""
@@ -306,7 +309,7 @@ class Constants:
         if entry is not None:
             for number in entry.by:
                 self._operators[number].mark = None
-            del self._made[_key(tensor)]
+            del self._made[storage_key(tensor)]
 
     def _summary(self, first: dict[_At, set[int]], took: float) -> tuple[Constant, ...]:
         """Return the places of operators that made in this step what the *first* one made, those of most time first."""
@@ -315,8 +318,9 @@ class Constants:
             if each.place[0]:
                 places.setdefault(each.place, []).append(each)
         found: list[tuple[float, Constant]] = []
+        known = set().union(*first.values())
         for place, operators in places.items():
-            others = {each.name for each in operators if not each.counts}
+            others = {each.name for each in operators if not each.counts(known)}
             shares = {
                 name: _share([each for each in operators if each.name == name], first.get((*place, name), set()))
                 for name in sorted({each.name for each in operators} - others)
@@ -361,10 +365,6 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(part)
     else:
         yield value
-
-
-def _key(tensor: Any) -> int:
-    return int(tensor.untyped_storage()._cdata)
 
 
 def _mode(torch: Any, see: Any) -> Any:

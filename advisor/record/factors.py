@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.reading.program_settings import MOST_ENTRIES, Factor
-from advisor.record.known import is_plain, sampled
+from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 
 LEAST_SIZE = 64
 """Rows of a matrix from which on its decomposition takes longer than calling it."""
@@ -71,14 +71,14 @@ class Factors:
         if not known or len(self._calls) >= _MOST_CALLS or not args:
             return
         matrix = args[0]
-        if not is_plain(self._torch, matrix) or matrix.dim() < 2 or min(matrix.shape[-2:]) < LEAST_SIZE:
+        if not is_told(self._torch, matrix) or matrix.dim() < 2 or min(matrix.shape[-2:]) < LEAST_SIZE:
             return
         size = int(matrix.shape[-1])
         gradient = bool(matrix.requires_grad and self._torch.is_grad_enabled())
         family = "" if name in _SQUARE else name
         # Of a large matrix blocks are read: that something was added to the diagonal shows in the diagonal.
-        whole = (family, str(matrix.dtype), tuple(matrix.shape), matrix.stride(), sampled(matrix))
-        diagonal = sampled(matrix.detach().diagonal(dim1=-2, dim2=-1).contiguous())
+        whole = (family, str(matrix.dtype), tuple(matrix.shape), matrix.stride(), self._read(matrix))
+        diagonal = self._read(matrix.detach().diagonal(dim1=-2, dim2=-1).contiguous())
         batch = max(int(matrix.numel()) // (int(matrix.shape[-2]) * size), 1)
         call = _Call(place, name, (*whole, diagonal), size, batch, gradient, 0 if name in _INVERSES else -1)
         self._calls.append(call)
@@ -109,7 +109,7 @@ class Factors:
         """Note what an operator does with inverses that it is given."""
         tensors = list(_tensors(self._torch, args))
         for at, tensor in enumerate(tensors):
-            entry = self._inverses.get(_key(tensor)) if is_plain(self._torch, tensor) else None
+            entry = self._inverses.get(storage_key(tensor)) if is_told(self._torch, tensor) else None
             if entry is None or entry[1].columns < 0:
                 continue
             call = entry[1]
@@ -125,10 +125,11 @@ class Factors:
                 call.columns = -1
 
     def _keep(self, tensor: Any, call: _Call) -> None:
-        if is_plain(self._torch, tensor):
-            # While there is a reference to it, even a weak one, no other storage takes its number.
-            reference = self._torch.multiprocessing.reductions.StorageWeakRef(tensor.untyped_storage())
-            self._inverses[_key(tensor)] = reference, call
+        if is_told(self._torch, tensor):
+            self._inverses[storage_key(tensor)] = reference(self._torch, tensor), call
+
+    def _read(self, tensor: Any) -> bytes:
+        return sampled(tensor) if is_plain(self._torch, tensor) else fetched(self._torch, tensor)
 
 
 def _tensors(torch: Any, value: Any) -> Iterator[Any]:
@@ -137,7 +138,3 @@ def _tensors(torch: Any, value: Any) -> Iterator[Any]:
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _tensors(torch, part)
-
-
-def _key(tensor: Any) -> int:
-    return int(tensor.untyped_storage()._cdata)

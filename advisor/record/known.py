@@ -1,7 +1,7 @@
 """Memory that a program holds at one moment: what later has the same bytes, at the same address or anywhere, was there already.
 
 Tensors and arrays are found from the frames that run: in their variables, in lists, tuples and dictionaries there, in objects'
-attributes, and in the list that a loop goes through, which may have no name. Of a GPU's memory no byte is read, as the program
+attributes, and in the list that a loop goes through, which may have no name. Of a GPU's memory no byte is read here, as the program
 would wait for the device: a tensor there was there already where its memory was, and torch has counted no write into it.
 """
 
@@ -212,6 +212,23 @@ def sampled(tensor: Any) -> bytes:
     found = hashlib.blake2b(digest_size=16)
     for start, length in _blocks(span(tensor)):
         found.update(ctypes.string_at(tensor.data_ptr() + start, length))
+    return found.digest()
+
+
+def fetched(torch: Any, tensor: Any) -> bytes:
+    """Return the same as :func:`sampled` of a tensor on a GPU. The program waits for the device: only in steps that nobody times.
+
+    Raises RuntimeError while a graph is captured, which does not allow it.
+    """
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("a graph is captured")
+    found, start = hashlib.blake2b(digest_size=16), tensor.storage_offset() * tensor.element_size()
+    with torch.no_grad():
+        memory = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        memory.set_(tensor.untyped_storage(), start, (span(tensor),), (1,))
+        parts = [memory[at : at + length] for at, length in _blocks(span(tensor))]
+        whole = torch.cat(parts).cpu()
+    found.update(ctypes.string_at(whole.data_ptr(), whole.numel()) if whole.numel() else b"")
     return found.digest()
 
 

@@ -81,6 +81,11 @@ def _compiles() -> bool:
     return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
+def _exchanges() -> bool:
+    """Tell whether this is one of several ranks."""
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
 class Finished(SystemExit):
     """Ends a script once its recording is done, with exit status 0."""
 
@@ -276,8 +281,8 @@ class Session:
             def count(unit: str) -> int:
                 return steps.count(unit) if steps is not None else 0
 
-            # Of what lies on a GPU no byte is read, and constants are told by their bytes.
-            if not torch.cuda.is_initialized():
+            # Ranks that exchange tensors of their own kinds on GPUs are not shown to a mode of ours.
+            if not (torch.cuda.is_initialized() and _exchanges()):
                 self._constants = Constants(torch)
             self._repeats = Repeats(
                 torch,

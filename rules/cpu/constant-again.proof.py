@@ -3,7 +3,8 @@
 from typing import Any
 
 from advisor.testing import TraceBuilder
-from advisor.testing.proof import edge, fires, quiet
+from advisor.testing.incomplete import kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
 
 WINDOW = {"calls": 5, "share": 1.0, "file": "bank.py", "line": 14}
 
@@ -15,6 +16,7 @@ def features(
     device: str | None = None,
     found: dict[str, Any] | None = WINDOW,
     line: int = 14,
+    stacks: bool = True,
 ) -> TraceBuilder:
     """Steps in which line 14 makes a window by five operators, takes a product with it, and then line 30 sorts something."""
     b = TraceBuilder(device, host_us=0).ran_with(**({} if found is None else {"constants": [found] if found else []}))
@@ -22,11 +24,16 @@ def features(
         with b.step():
             for name in ("arange", "mul", "cos", "mul", "add"):
                 stack = f"bank.py({line}): window;bank.py(21): features;bank.py(7): main"
-                with b.op(f"aten::{name}", us=us, args={"Call stack": stack}):
+                with b.op(f"aten::{name}", us=1 if device else us, args={"Call stack": stack} if stacks else {}):
                     if device:
-                        b.kernel("vectorized_elementwise_kernel", us=10)
-            with b.op("aten::sort", us=rest, args={"Call stack": "bank.py(30): main"}):
-                pass
+                        b.kernel("vectorized_elementwise_kernel", us=us)
+            with b.op(
+                "aten::sort", us=1 if device else rest, args={"Call stack": "bank.py(30): main"} if stacks else {}
+            ):
+                if device:
+                    b.kernel("radixSort", us=rest)
+            if device:
+                b.sync()
     return b
 
 
@@ -62,12 +69,27 @@ def beside_much_else() -> TraceBuilder:
     return features(rest=40_000)
 
 
-@quiet("not_applicable")
-def a_program_on_a_gpu() -> TraceBuilder:
-    return features(device="NVIDIA A100-SXM4-80GB")
+@fires(cost_ms=0.5, severity="high", line="bank.py:14")
+def on_a_gpu() -> TraceBuilder:
+    return features(device="Tesla V100-SXM2-16GB")
+
+
+@quiet
+def another_line_on_a_gpu() -> TraceBuilder:
+    return features(device="Tesla V100-SXM2-16GB", line=15)
 
 
 # 0.925 of 500 us in the middle, times a share of a half: 3 % of 7.71 ms, of which 7.21 run elsewhere.
 @edge
 def three_of_a_hundred(over: bool) -> TraceBuilder:
     return features(found=WINDOW | {"share": 0.5}, rest=7_100 if over else 7_300)
+
+
+@lacks("stacks")
+def no_stacks_recorded() -> TraceBuilder:
+    return features(stacks=False)
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return kernels_alone("vectorized_elementwise_kernel").ran_with(constants=[WINDOW])

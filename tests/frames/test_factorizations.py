@@ -30,6 +30,20 @@ def test_the_part_that_is_spared(again: int, columns: int, gradient: bool, part:
     assert spared(Factor("aten::linalg_inv_ex", 1, 640, again, columns, gradient)) == part
 
 
+@pytest.mark.parametrize(
+    ("size", "again", "columns", "gradient", "part"),
+    [
+        (640, 1, 1, True, 0.2),
+        (2048, 1, 1, True, 0.45),
+        (2048, 1, 1025, True, 0.0),
+        (640, 2, 0, False, 0.5),
+        (640, 2, 0, True, 0.0),
+    ],
+)
+def test_the_part_that_is_spared_on_a_gpu(size: int, again: int, columns: int, gradient: bool, part: float) -> None:
+    assert spared(Factor("aten::linalg_inv_ex", 1, size, again, columns, gradient), gpu=True) == part
+
+
 def test_rows_are_what_the_operator_calls_and_its_backward_pass(tmp_path: Path) -> None:
     entry = {"operator": "aten::linalg_inv_ex", "calls": 1, "size": 640, "columns": 1, "file": "gp.py", "line": 49}
     unknown = [entry | {"size": 0}, entry | {"again": 0}, entry | {"columns": -1}, entry | {"operator": 3}]

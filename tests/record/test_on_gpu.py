@@ -1,6 +1,7 @@
-"""Calls of modules whose tensors lie on a GPU: told by memory and the writes into it, without a byte of it being read.
+"""What is watched of tensors that lie on a GPU: calls of modules are told by memory and the writes into it, and no byte is read.
 
-Tensors of float64 stand for those on a GPU here.
+Bytes of constants and of matrices are: the program waits for the device then, in steps that nobody times. Tensors of float64
+stand for those on a GPU here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from support.recording import REASON, needs_torch
 
-from advisor.record import draws, known, places, repeats, rows, singles
+from advisor.record import constants, draws, factors, known, places, repeats, rows, singles
 
 pytestmark = needs_torch
 torch = pytest.importorskip("torch", reason=REASON)
@@ -37,9 +38,10 @@ def _on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (known, repeats):
         monkeypatch.setattr(module, "on_gpu", lambda tensor: tensor.dtype is GPU)
     monkeypatch.setattr(rows, "_is_plain", lambda tensor: tensor.dtype is not GPU)
-    for module, name in ((known, "digest"), (singles, "digest"), (known, "sampled"), (repeats, "sampled")):
-        monkeypatch.setattr(module, name, unread(getattr(known, name)))
-    monkeypatch.setattr(known, "span", unread(known.span))  # type: ignore[arg-type]
+    for name, modules in (("digest", (known, singles)), ("sampled", (known, repeats, constants, factors))):
+        original = unread(getattr(known, name))
+        for module in modules:
+            monkeypatch.setattr(module, name, original)
     monkeypatch.setattr(repeats, "drawn", lambda torch, devices: draws.drawn(torch, ()))
 
 
@@ -331,3 +333,68 @@ def test_inference_mode_counts_no_writes() -> None:
             model(x)
 
     assert again(run) == []
+
+
+# ---- constants, and matrices that are decomposed
+
+
+def constant_lines(step: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> list[int] | None:
+    """Lines of the step's function whose operators make constants, in two steps; None where watching failed."""
+    monkeypatch.setattr(constants, "LEAST_SHARE", 0.0)
+    monkeypatch.setattr(constants, "_LEAST_ENTRY", 0.0)
+    watch = constants.Constants(torch)
+    for _ in range(2):
+        watch.start()
+        try:
+            step()
+        finally:
+            watch.stop()
+    if watch.found is None:
+        return None
+    return sorted(found.line - step.__code__.co_firstlineno for found in watch.found)
+
+
+def test_constants_are_read_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = nn.Module()
+    table.register_buffer("scale", torch.arange(300_000, dtype=GPU))
+
+    def step() -> Any:
+        mask = torch.full((64, 64), float("-inf"), dtype=GPU).triu(1)
+        scale = table.scale / 3
+        return torch.rand(64, 64, dtype=GPU) + mask, torch.rand(300_000, dtype=GPU) * scale
+
+    assert constant_lines(step, monkeypatch) == [1, 2]
+
+
+def test_memory_that_a_kernel_fills_unseen_is_no_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter(range(10))
+
+    def step() -> Any:
+        made = torch.zeros(64, 64, dtype=GPU)
+        made.numpy()[:] = next(numbers)  # as a kernel of one's own does: torch sees no write
+        return made * 2
+
+    assert constant_lines(step, monkeypatch) == []
+
+
+def test_nothing_is_read_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+
+    def step() -> Any:
+        return torch.arange(64, dtype=GPU).cos()
+
+    assert constant_lines(step, monkeypatch) is None
+
+
+def test_a_matrix_that_is_decomposed_twice_and_an_inverse() -> None:
+    kernel = torch.eye(64, dtype=GPU) + 0.1
+    watch = constants.Constants(torch)
+    watch.start()
+    try:
+        fit = torch.linalg.inv(kernel) @ torch.ones(64, 1, dtype=GPU)
+        fit + torch.logdet(kernel)
+        torch.logdet(kernel + torch.eye(64, dtype=GPU))
+    finally:
+        watch.stop()
+    assert [(found.size, found.again, found.columns) for found in watch.factors or ()] == [(64, 2, 1), (64, 2, 0)]
