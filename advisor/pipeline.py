@@ -285,6 +285,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         steps_by=trace.steps_by or None,
         unprofiled_ms=bare.step_ms if bare is not None else None,
         unprofiled_steps=bare.steps if bare is not None else None,
+        unprofiled_causes=_bare_causes(trace),
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
@@ -306,6 +307,11 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         replays_whole=not trace.context.graphs_underrecorded,
         taken_out_share=trace.context.taken_out_share,
     )
+
+
+def _bare_causes(trace: Trace) -> dict[str, float]:
+    """Return the causes of the step without the profiler, as shares of it; none where no such step tells."""
+    return trace.unprofiled.causes(trace.ledger) if trace.unprofiled is not None else {}
 
 
 def _limits(trace: Trace, limit_ms: float | None) -> limits.Figures:

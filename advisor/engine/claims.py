@@ -194,7 +194,7 @@ def priced(
             saving = msgspec.structs.replace(
                 saving, alone_ms=other_alone((saving.low_ms, saving.high_ms), alone, whole_ms)
             )
-        if saving is not None and saving.high_share < ranking.HARDLY:
+        if saving is not None and (saving.high_share < ranking.HARDLY or _is_little(saving, claim, claims)):
             done[index] = replace(claim, after=tuple(shared))
             continue
         if saving is not None:
@@ -202,6 +202,12 @@ def priced(
             left_ms -= saving.high_ms
         done[index] = replace(claim, saving=saving)
     return [done[index] for index in range(len(claims))]
+
+
+def _is_little(saving: Saving, claim: Claim, claims: Sequence[Claim]) -> bool:
+    """Tell whether a fix returns little beside others and no other figure alone; not where it is the same change as another's."""
+    part = any(claim.acts & other.acts for other in claims if other.rule.id != claim.rule.id)
+    return saving.high_share < ranking.LITTLE and saving.alone_ms is None and not part
 
 
 def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:

@@ -24,7 +24,7 @@ LEAST = 0.0005
 HARDLY = 0.005
 """A fix that returns no more of the step than this beside others, at best, is folded: it is no advice of its own."""
 LITTLE = 0.01
-"""So is one that returns no more of the step than this, beside others or alone."""
+"""So is one that returns no more of the step than this beside others, where no other figure is said of it alone."""
 LEVELS: Mapping[Severity, float] = {"low": 0.01, "medium": 0.03, "high": 0.10}
 """Levels of a price whose rule has none of its own: of a risk that costs time as well."""
 _UNPRICED: Severity = "medium"

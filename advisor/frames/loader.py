@@ -16,6 +16,7 @@ from advisor.intervals import Bools, Ints, Spans, fetch, summed, union
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import Recorded, Samples
 from advisor.timeline.context import Context
+from advisor.timeline.unprofiled import bare_times
 from advisor.timeline.waits import LOADER, unpickling
 
 Floats = npt.NDArray[np.float64]
@@ -43,8 +44,8 @@ SCHEMA = Schema(
         flag("restart", "at the end of an epoch, where workers end and new ones start: the last wait, and the first of "
              "the next"),
         real("line_share", "share", "of the wait: what its line takes, where that is a line of the dataset's that takes half of it "
-             "or more, or of all waits as `advisor record` saw them with stacks, a fifth or more; else NULL, and the line is the "
-             "loop's"),
+             "or more, or of all waits as `advisor record` saw them with stacks, a fifth or more; of the time of workers that it "
+             "watched, where a line takes half of it; else NULL, and the line is the loop's"),
         integer("burst", "", "batches after which long waits come again: workers that started together deliver together, so it "
                 "is their number; NULL where the waits have no rhythm"),
         integer("samples", "", "samples put together, fetched one by one in this process, where each is a row of tensors in "
@@ -59,6 +60,8 @@ SCHEMA = Schema(
              "something random is drawn, and the reading of files; NULL where it is not known", _BY),
         flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
         real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
+        integer("bare_wait_ns", "ns", "what a step waits for batches without the profiler, on average; NULL where not recorded",
+                _BY),
         integer("shuffled_ns", "ns", "of it: the draw of an order of all samples with which an iteration begins in this process, "
                 "and the list of it; 0 where none begins"),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
@@ -106,28 +109,34 @@ def build(context: Context) -> pd.DataFrame:
         "burst": context.known(np.where(several, burst, -1)),
         "samples": context.known(fetched.samples),
         "copied_share": np.where(fetched.samples < 0, np.nan, fetched.copied),
-        **_sampled(context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], frame, share),
+        **_sampled(
+            context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], several, frame, share
+        ),
+        "bare_wait_ns": _bare_wait_ns(context),
         "shuffled_ns": _shuffled(context),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
-def _sampled(context: Context, single: Bools, frame: dict[str, Any], share: Floats) -> dict[str, Any]:
-    """Return the columns of what samples take, as recorded; the line of these is written into *frame*, where waits are *single*.
+def _sampled(context: Context, single: Bools, several: Bools, frame: dict[str, Any], share: Floats) -> dict[str, Any]:
+    """Return the columns of what samples take, as recorded; the line of these is written into *frame*, where waits are *single*,
+    and that of the workers where they are for *several* processes.
 
     *share* is what other lines take of each wait.
     """
     recorded = context.metadata.recorded
+    if recorded is not None and recorded.worker_lines:
+        first = max(recorded.worker_lines, key=lambda line: line.share)
+        if first.share >= _MOSTLY:
+            _place(context, frame, several, (first.file, first.line, first.function))
+            share = np.where(several, first.share, share)
     samples = recorded.samples if recorded is not None else None
     size = len(single)
     if recorded is None or samples is None:
         recorded, samples, single = Recorded(), Samples(0, 0.0), np.zeros(size, np.bool_)
     if samples.file:
-        for name, value in (("file", clean_path(samples.file)), ("function", samples.function)):
-            words = [*frame[name].categories, value]
-            frame[name] = context.labels(np.where(single, len(words) - 1, frame[name].codes), words)
-        frame["line"] = np.where(single, samples.line, frame["line"])
+        _place(context, frame, single, (samples.file, samples.line, samples.function))
         share = np.where(single, samples.line_share, share)
     loaders = [loader for loader in recorded.loaders if not loader.workers]
     held = max((loader.samples or 0 for loader in loaders), default=0) * (recorded.batch_bytes or 0)
@@ -142,6 +151,23 @@ def _sampled(context: Context, single: Bools, frame: dict[str, Any], share: Floa
         "again": single & again,
         "cache_share": np.where(single & (min(held, of) > 0), held / max(of, 1), np.nan),
     }
+
+
+def _place(context: Context, frame: dict[str, Any], waits: Bools, place: tuple[str, int, str]) -> None:
+    """Write the place (file, line, function) that *waits* have into the frame."""
+    file, line, function = place
+    for name, value in (("file", clean_path(file)), ("function", function)):
+        words = [*frame[name].categories, value]
+        frame[name] = context.labels(np.where(waits, len(words) - 1, frame[name].codes), words)
+    frame["line"] = np.where(waits, line, frame["line"])
+
+
+def _bare_wait_ns(context: Context) -> Any:
+    """Return what a step without the profiler waits for batches, on average; unknown where that was not recorded."""
+    recorded = context.metadata.recorded
+    waits = bare_times(recorded)[1] if recorded is not None else None
+    size = len(context.waits.loader.start)
+    return context.known(np.full(size, -1 if waits is None or not len(waits) else round(float(waits.mean())), np.int64))
 
 
 def _lines(context: Context) -> tuple[Ints, Floats]:

@@ -19,6 +19,7 @@ from advisor.intervals import summed
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import BF16, STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
+from advisor.timeline.unprofiled import unprofiled
 from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"
@@ -73,7 +74,9 @@ COLUMNS = (
 
 FIGURES = (
     real("loader_ns", "ns", "median over the steps that step_ns is of: time in waits for batches; NULL without steps or waits"),
-    real("fed_step_ns", "ns", "median over these steps: what is left without the time that the loader owns; NULL without steps"),
+    real("fed_step_ns", "ns", "median over these steps: what is left without the time that the loader owns; NULL without steps; "
+         "of the steps without the profiler where only those show that workers are too slow"),
+    real("loading_step_ns", "ns", "step_ns, or likewise the step without the profiler; NULL without steps"),
 )  # fmt: skip
 """Columns of `trace` beside them, from its events: what advice on a setting is worked out from."""
 
@@ -213,16 +216,22 @@ def figures(context: Context) -> dict[str, Any]:
     """The columns of `trace` that advice on settings is worked out from."""
     recording, waits, ledger = context.recording, context.waits.loader, context.ledger
     if not recording.steps:
-        return {"loader_ns": None, "fed_step_ns": None}
+        return {"loader_ns": None, "fed_step_ns": None, "loading_step_ns": None}
     sampled = recording.sampled
     step = recording.host_step_of(waits.start)
     inside = (step >= 0) & (step < len(sampled))
     loading = summed(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
     segments = ledger.through("loader") & (ledger.step >= 0)
     fed = (np.diff(recording.bounds) - summed(ledger.step[segments], ledger.dur_ns[segments], len(sampled)))[sampled]
+    bare = context.once(unprofiled)
+    whole = np.diff(recording.bounds)[sampled]
+    fed_ns, whole_ns = (float(np.median(fed)), float(np.median(whole))) if len(fed) else (None, None)
+    if bare is not None and bare.pace is not None:
+        fed_ns, whole_ns = bare.fed_ns, bare.step_ns
     return {
         "loader_ns": float(np.median(loading)) if inside.any() and len(loading) else None,
-        "fed_step_ns": float(np.median(fed)) if len(fed) else None,
+        "fed_step_ns": fed_ns,
+        "loading_step_ns": whole_ns,
     }
 
 

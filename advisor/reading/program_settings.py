@@ -177,6 +177,18 @@ class Uneven(Struct, frozen=True, omit_defaults=True):
     size: int = 0
 
 
+class Prompts(Struct, frozen=True, omit_defaults=True):
+    """Rows that an embedding of *entries* tokens was given in *calls* calls of differing text: all begin with the same *tokens*.
+
+    *rows* is how many the largest of these calls had. Padding in front of the rows is left out.
+    """
+
+    entries: int
+    tokens: int
+    rows: int = 1
+    calls: int = 2
+
+
 class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
@@ -185,10 +197,12 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
     ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
     machine's or what its control group allows; ``unprofiled_growth_bytes`` is by how much what it held grew in a step before the
-    profiler began, None where it uses a GPU. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
+    profiler began, None where it uses a GPU. ``unprofiled_wait_ms`` is what of each of ``unprofiled_step_ms`` the main thread
+    waited for batches. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
     ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
     same of frames of features, and ``ignored_share`` the part of labels that are -100,
-    which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features.
+    which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features. ``prompts`` is what
+    rows of tokens begin with, None where no two texts were seen.
     ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
@@ -233,7 +247,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     feature_padding: float | None = None
     ignored_share: float | None = None
     uneven: tuple[Uneven, ...] = ()
+    prompts: Prompts | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
+    unprofiled_wait_ms: tuple[float, ...] = ()
     waited_share: float | None = None
     others_cores: float | None = None
     own_cores: float | None = None
@@ -329,7 +345,9 @@ def read(value: Any) -> Recorded | None:
         feature_padding=real(value.get("feature_padding"), 1.0),
         ignored_share=real(value.get("ignored_share"), 1.0),
         uneven=_entries(value.get("uneven"), _uneven),
+        prompts=_prompts(entry) if isinstance(entry := value.get("prompts"), dict) else None,
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
+        unprofiled_wait_ms=_waits(value.get("unprofiled_wait_ms")),
         waited_share=real(value.get("waited_share"), 1.0),
         others_cores=real(value.get("others_cores"), _MOST_CORES),
         own_cores=real(value.get("own_cores"), _MOST_CORES),
@@ -356,6 +374,13 @@ def _times(value: Any) -> tuple[float, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(ms for entry in value[:MOST_STEPS] if (ms := real(entry, _DAY_MS)))
+
+
+def _waits(value: Any) -> tuple[float, ...]:
+    """Return times of which each counts, 0 too; none where one is no time."""
+    times = [real(entry, _DAY_MS) for entry in value[:MOST_STEPS]] if isinstance(value, list) else []
+    known = tuple(ms for ms in times if ms is not None)
+    return known if len(known) == len(times) else ()
 
 
 def _loader(entry: Table) -> Loader | None:
@@ -483,6 +508,15 @@ def _uneven(entry: Table) -> Uneven | None:
         return None
     known = tuple(width for width in widths if width is not None)
     return Uneven(rows=rows, widths=known, padding=padding, squares=squares, time=time, size=size) if known else None
+
+
+def _prompts(entry: Table) -> Prompts | None:
+    entries, tokens = between(entry.get("entries"), 1, _MOST_COUNT), between(entry.get("tokens"), 0, _MOST_COUNT)
+    # What is left out when it is the default is that.
+    rows, calls = between(entry.get("rows", 1), 1, _MOST_COUNT), between(entry.get("calls", 2), 2, _MOST_COUNT)
+    if entries is None or tokens is None or rows is None or calls is None:
+        return None
+    return Prompts(entries=entries, tokens=tokens, rows=rows, calls=calls)
 
 
 def _place(entry: Table) -> Table:

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -20,6 +21,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import _utils, dataloader
 
 from advisor.record.loops import Loops, caller
+from advisor.record.prompts import Prompts
 from advisor.record.settings import Settings
 from advisor.record.steps import CALLS, OPTIMIZER, TURNS, Steps
 
@@ -38,6 +40,7 @@ class Hooks:
     ) -> None:
         self.recording = False  # whether loaders count as in use
         self.own_profiler = False  # whether the profiler that begins or ends is ours
+        self.waited = 0.0  # seconds of waiting for batches, while nothing is recorded
         self._settings = settings
         self._steps = steps
         self._on_other = on_other
@@ -51,6 +54,7 @@ class Hooks:
         self._calls: list[Any] = []
         self._loops = Loops()
         self._classes: list[tuple[Any, Any, Any]] = []
+        self._lookup: Any = None  # the method that stands in for that of embeddings
         self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
         self.resting: Any = None  # the hook that is left while nothing is to be recorded
         self._inside = False  # whether the calls that are heard may stand inside one that was not
@@ -82,6 +86,7 @@ class Hooks:
                 kind.step = step
                 self._stepping[kind] = inner
         self._put_away.clear()
+        self.watch_lookups()
         if self._steps is not None:
             self._before(torch.autograd, "backward", self._backward)
             # A method by its class's dictionary: it is static, and the plain function is wanted.
@@ -109,6 +114,8 @@ class Hooks:
     def follow(self, steps: Steps[Any]) -> None:
         """Tell other steps from here on."""
         self._steps = steps
+        self._settings.prompts = Prompts()
+        self.watch_lookups()
 
     def remove(self) -> None:
         """Put everything back as it was."""
@@ -116,6 +123,7 @@ class Hooks:
             self.resting.remove()
             self.resting = None
         self.forget_calls()
+        self.forget_lookups()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -173,9 +181,12 @@ class Hooks:
             if self.recording:
                 self._settings.batch(iterator)
             self._loading += 1
+            begun = time.perf_counter()
             try:
                 batch = original(iterator)
                 if not self.recording:
+                    self.waited += time.perf_counter() - begun
+                    self._settings.ready.note(iterator)
                     self._settings.batches.look(torch, batch)
                 return batch
             except StopIteration:
@@ -262,6 +273,7 @@ class Hooks:
         if model is not None:
             # Before anything is compiled: graphs look for hooks.
             self._stop_watching_calls()
+            self.forget_lookups()
             self._settings.compiled(**options)
 
     # ---- other profilers
@@ -277,6 +289,47 @@ class Hooks:
                     self._on_other(False)
 
         return method
+
+    # ---- lookups of tokens
+
+    def watch_lookups(self) -> None:
+        """Look at what embeddings are given, until there is enough of it or :meth:`forget_lookups`.
+
+        By the class's call: a hook would make some modules compute in another way, and forward is what others compile.
+        """
+        if self._lookup is not None or self._settings.prompts.enough or self._settings.has_compiled:
+            return
+        kind: Any = torch.nn.Embedding
+        if "__call__" in vars(kind):
+            return  # another tool's
+
+        def __call__(called: Any, *args: Any, **options: Any) -> Any:
+            if not torch.compiler.is_compiling() and self._lookup is not None and self._listens():
+                self._looks_up(called, args[0] if args else options.get("input"))
+            above: Any = super(kind, called)
+            return above.__call__(*args, **options)
+
+        self._lookup = kind.__call__ = __call__
+
+    def _looks_up(self, embedding: Any, ids: Any) -> None:
+        try:
+            with torch._C.DisableTorchFunction():
+                self._settings.prompts.look(torch, embedding, ids)
+        except Exception:  # noqa: BLE001  (tokens of a kind that nobody thought of must not end the program)
+            self._settings.prompts.enough = True
+        if self._settings.prompts.enough:
+            self.forget_lookups()
+
+    def forget_lookups(self) -> None:
+        """Look at no embeddings any more."""
+        kind: Any = torch.nn.Embedding
+        if self._lookup is not None and vars(kind).get("__call__") is self._lookup:
+            del kind.__call__
+        # Calls of an embedding may be heard as those of the model: then it goes with them, and does nothing until then.
+        self._classes = [
+            (each, None if own is self._lookup else own, replacement) for each, own, replacement in self._classes
+        ]
+        self._lookup = None
 
     # ---- calls of modules, while there is no better sign of a step
 

@@ -19,10 +19,10 @@ from advisor.reading.program_settings import Recorded
 from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
 from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
-from advisor.record.passes import Passes
+from advisor.record.passes import STACK_STEPS, WARMUP, Passes
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
-from advisor.record.stamps import Stamp, growth, milliseconds, take
+from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
 from advisor.record.steps import BATCHES, CALLS, OPTIMIZER, TURNS, Steps
 from advisor.record.writing import write
 from advisor.results.version import __version__
@@ -59,6 +59,8 @@ def _written_ns(path: Path) -> int:
 
 _LOOK_S = 0.25
 """Seconds between two looks at whether the training has ended."""
+_LONGEST_HOLD_S = 20.0
+"""Seconds from the first sign of a step for which steps that workers' ready batches feed are left out."""
 _LEAST = 3
 """Whole steps from which a second recording stands for the first."""
 _ENOUGH = (40, 1.0)
@@ -129,10 +131,13 @@ class Session:
         self._passes = Passes(self.options.steps, self.options.stacks, self._finish, self._around)
         self._steps: Steps[Any] | None = None
         if self._finds_steps:
-            self._steps = Steps(self.options.skip, self._boundary, take, unit or self.options.unit)
+            self._steps = Steps(
+                self.options.skip, self._boundary, self._stamp, unit or self.options.unit, hold=self._held_ready
+            )
             if self.options.unit is None and unit is None:
                 self._steps.follow(self._record_again)
         self._unprofiled: tuple[float, ...] = ()
+        self._waits: tuple[float, ...] = ()
         self._growth: int | None = None
         self._backwards = [0, 0]
         self._load_from: load.Moment | None = None
@@ -149,6 +154,7 @@ class Session:
         if self._steps is not None and self.options.unit is None:
             threading.Thread(target=self._await_quiet, name="advisor", daemon=True).start()
         if whole_block:
+            self._hooks.forget_lookups()
             self._guarded(self._passes.open)
             self._hooks.recording = self._passes.recording
 
@@ -157,7 +163,9 @@ class Session:
         if not self._marks:
             self._guarded(self._passes.withdraw)
             self._hooks.recording = False
-        self._marks.append(take())
+            if not self._over:
+                self._hooks.watch_lookups()
+        self._marks.append(self._stamp())
         if len(self._marks) >= max(self.options.skip, 1):
             self._boundary()
 
@@ -202,6 +210,7 @@ class Session:
 
     def _step(self) -> None:
         before = self._passes.recording
+        self._hooks.forget_lookups()
         if self._passes.done:
             self._wait_on()
             return
@@ -209,6 +218,7 @@ class Session:
             self._profiled_from = time.monotonic()
             stamps = self._steps.stamps if self._steps else self._marks
             self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
+            self._waits = waits(stamps)
         timing = "timing" not in self._passes.files
         if timing and before and self._load_from is None:
             self._load_from = load.now()
@@ -231,6 +241,17 @@ class Session:
             self._backwards[0] = self._steps.backwards + 1
         if timing and "timing" in self._passes.files:
             self._backwards[1] = self._steps.backwards + 1
+
+    def _stamp(self) -> Stamp:
+        return take(self._hooks.waited)
+
+    def _held_ready(self) -> bool:
+        """Tell whether the steps so far found batches that workers held ready, and it is early enough to wait for others."""
+        steps = self._steps
+        if steps is None or steps.first_at is None or time.monotonic() - steps.first_at > _LONGEST_HOLD_S:
+            return False
+        more = self.options.steps + WARMUP + STACK_STEPS + 1
+        return self._settings.ready.feeds(len(steps.stamps), more)
 
     def _end_watching(self) -> None:
         """End what was watched in the step that ends here."""
@@ -480,6 +501,7 @@ class Session:
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
+            unprofiled_wait_ms=self._waits if any(self._waits) else (),
             repeats=self._repeats.found if self._repeats is not None else None,
             singles=self._repeats.singles if self._repeats is not None else None,
             constants=self._constants.found if self._constants is not None else None,
@@ -531,7 +553,8 @@ class Session:
             reason = "another profiler began" if self._had_other_profiler else "the program ended"
             reason = "more would not fit into memory" if self._passes.short_of_memory else reason
             message += f" ({reason} before all {self.options.steps})"
-        self._say(f"{message}; skipped {self.options.skip} before")
+        left_out = len(self._steps.stamps) if self._steps is not None else 0
+        self._say(f"{message}; skipped {max(left_out, self.options.skip)} before")
         if self._earlier is not None:
             self._say(f"they take the place of the steps by {WORDS[self._earlier.unit]} that came before them")
         if self._steps is not None and self._steps.unit == "optimizer" and self._steps.has_others:

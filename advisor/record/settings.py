@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.batches import Batches
 from advisor.record.places import caller
+from advisor.record.prompts import Prompts
+from advisor.record.ready import Ready
 from advisor.record.workers import Workers
 
 _MOST = 64
@@ -36,6 +38,8 @@ class Settings:
         self._autocast: dict[Autocast, None] = {}
         self._compiled: dict[Compiled, None] = {}
         self.batches = Batches()
+        self.ready = Ready()
+        self.prompts = Prompts()
         self.workers = Workers()
 
     def remember(self, subject: Any) -> None:
@@ -142,6 +146,7 @@ class Settings:
             "compiled": tuple(self._compiled),
             "worker_lines": self.workers.lines(),
             "batch_bytes": self.batches.bytes,
+            "prompts": self.prompts.summary(),
             **self.batches.summary(),
         }
 

@@ -17,19 +17,21 @@ _LEAST = 3
 
 
 class Stamp(NamedTuple):
-    """A moment of the program, as :func:`clock` tells it, and the bytes that the process holds then.
+    """A moment of the program, as :func:`clock` tells it, the bytes that the process holds then, and the seconds that its main
+    thread has waited for batches so far.
 
     ``held`` is None where a GPU is used: to ask what is allocated there takes as long as a small step's launches.
     """
 
     time: Any
     held: int | None
+    waited: float = 0.0
 
 
-def take() -> Stamp:
-    """Take a stamp."""
+def take(waited: float = 0.0) -> Stamp:
+    """Take a stamp, *waited* seconds of waiting for batches into the program."""
     now = clock()
-    return Stamp(now, memory.resident() if isinstance(now, float) else None)
+    return Stamp(now, memory.resident() if isinstance(now, float) else None, waited)
 
 
 def clock() -> Any:
@@ -62,3 +64,12 @@ def milliseconds(times: Sequence[Any]) -> tuple[float, ...]:
             after.synchronize()
             out.append(round(before.elapsed_time(after), 4))
     return tuple(out)
+
+
+def waits(stamps: Sequence[Stamp]) -> tuple[float, ...]:
+    """Return the ms of waiting for batches in each of the steps that :func:`milliseconds` gives for the same stamps."""
+    return tuple(
+        round((after.waited - before.waited) * 1e3, 4)
+        for before, after in pairwise(stamps)
+        if isinstance(before.time, float) == isinstance(after.time, float)
+    )

@@ -31,11 +31,11 @@ Stamp = TypeVar("Stamp")
 class Steps(Generic[Stamp]):
     """Told of batches, optimizer steps, backward passes and calls, it calls *boundary* where a step begins.
 
-    The first *skip* steps are watched only: from them it is decided what a step is, unless *unit* says so. *clock* stamps
-    the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
-    ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
-    ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
-    ``trained_until``, when an optimizer last stepped.
+    The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
+    unless *unit* says so. *clock* stamps the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of
+    :data:`UNITS`, None while undecided; ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before
+    the first call of *boundary*; ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when
+    the first sign of a step was; ``trained_until``, when an optimizer last stepped.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Steps(Generic[Stamp]):
         clock: Callable[[], Stamp],
         unit: str | None = None,
         now: Callable[[], float] = time.monotonic,
+        hold: Callable[[], bool] = lambda: False,
     ) -> None:
         self.skip = max(skip, 1)
         self.unit = unit
@@ -55,6 +56,7 @@ class Steps(Generic[Stamp]):
         self._boundary = boundary
         self._clock = clock
         self._now = now
+        self._hold = hold
         self.first_at: float | None = None
         self._successor: Callable[[], Steps[Stamp]] | None = None
         self._begun = False
@@ -264,6 +266,8 @@ class Steps(Generic[Stamp]):
             self._stamps[key].append(self._clock())
 
     def _begin(self) -> None:
+        if not self._begun and self._hold():
+            return
         self._begun = True
         before = self._now()
         self._boundary()

@@ -10,6 +10,7 @@ import numpy as np
 
 from advisor.intervals import Ints, distinct
 from advisor.timeline.context import Context
+from advisor.timeline.unprofiled import unprofiled
 from advisor.timeline.waits import unpickling
 
 LATE_NS = 3_000_000
@@ -31,7 +32,10 @@ def late(context: Context, calls: Ints, marks: Ints) -> Ints:
     workers = np.array(["MultiProcessing" in name for name in recording.names], np.bool_)[host.name[waits.node]]
     taken = waits.end - waits.start - np.maximum(unpickling(recording, waits), 0)
     thread = host.thread[waits.node]
-    long = workers & ~waits.restart & (taken > LATE_NS) & np.isin(thread, host.thread[calls])
+    bare = context.once(unprofiled)
+    # Where workers have a pace of their own without the profiler, each batch is theirs, even one that was there when asked.
+    least_ns = LATE_NS if bare is None or bare.pace is None else 0
+    long = workers & ~waits.restart & (taken > least_ns) & np.isin(thread, host.thread[calls])
     for number in distinct(thread[long]).tolist():
         here = np.flatnonzero(long & (thread == number))
         inner = np.sort(np.append(host.start[calls[host.thread[calls] == number]], marks))

@@ -18,15 +18,16 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, narrow, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, intersect, narrow, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
-from advisor.timeline.launch_origin import outermost
+from advisor.timeline.launch_origin import called_below, outermost
 from advisor.timeline.owners import stopped
+from advisor.timeline.unprofiled import Pace
 
 Floats = npt.NDArray[np.float64]
 _NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::|\w+Backward\d*$")
@@ -37,13 +38,15 @@ _USUAL = 5
 
 @dataclass
 class Keep:
-    """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks."""
+    """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks; and
+    the pace of a loader's workers, None for the recorded one."""
 
     think: Floats
     call: Floats
     dur: Floats
     free: Floats
     late: float = 0.0
+    pace: Pace | None = None
 
     @classmethod
     def all_of(cls, graph: Graph) -> Keep:
@@ -55,11 +58,12 @@ class Keep:
         """Both fixes: what is left of what the other left."""
         free = np.maximum(self.free, other.free)
         late = max(self.late, other.late)
-        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late).narrow()
+        pace = self.pace or other.pace
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late, pace).narrow()
 
     def narrow(self) -> Keep:
         """The same in less room: most fixes change some of the four columns only. It is not to be changed in place."""
-        return Keep(narrow(self.think), narrow(self.call), narrow(self.dur), narrow(self.free), self.late)
+        return Keep(narrow(self.think), narrow(self.call), narrow(self.dur), narrow(self.free), self.late, self.pace)
 
     def change(self, graph: Graph) -> Change:
         """For the clock."""
@@ -71,6 +75,7 @@ class Keep:
             np.rint(graph.dur * (1 - self.dur)).astype(np.int64),
             self.free,
             late=self.late,
+            pace=self.pace,
         )
 
 
@@ -133,18 +138,7 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     if replay is None:
         return 0
     busy = context.once(_busy)
-    total = 0.0
-    launches = None
-    if replay.action == "capture":
-        launches = launches_of_model(context, graph).astype(np.float64)
-    elif replay.action in ("remove", "merge") and frame.rows.work is not None:
-        at = np.full(len(context.recording.work), -1, np.int64)
-        at[graph.work] = np.arange(len(graph.work))
-        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
-    if launches is not None:
-        call = covered(busy, graph.start, graph.start + graph.length)
-        think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
-        total += float((launches * (call + think)).sum())
+    total = _launches_within(context, graph, claim, busy)
     if frame.shortens is not None and replay.action in ("remove", "scale"):
         spans = context.once(clock).spans(_host_spans(context, frame, claim))
         total += float(covered(busy, spans.start, spans.end).sum())
@@ -152,6 +146,37 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
         freed = _freed(context, frame, graph, claim)
         total += float(covered(busy, graph.start[freed], graph.end[freed]).sum())
     return int(total)
+
+
+def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim]) -> int:
+    """Return the ns in which the GPU waits for launches that go with a fix, where *others* own that idle time.
+
+    Beside their fixes it is not returned again; alone it is.
+    """
+    ledger = context.ledger
+    theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
+    idle = np.setdiff1d(theirs[ledger.idle[theirs]], claim.segments)
+    spans = context.once(clock).spans(union(ledger.start_ns[idle], ledger.end_ns[idle]))
+    return int(_launches_within(context, graph, claim, spans))
+
+
+def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans) -> float:
+    """Return the ns of the host's time for launches that go with a fix, as far as they lie in *spans*, on the steady clock."""
+    frame, replay = FRAMES[claim.rule.match.frame], claim.rule.replay
+    whole = replay is not None and replay.action == "capture"
+    if whole:
+        launches = launches_of_model(context, graph).astype(np.float64)
+    elif replay is not None and replay.action in ("remove", "merge") and frame.rows.work is not None:
+        at = np.full(len(context.recording.work), -1, np.int64)
+        at[graph.work] = np.arange(len(graph.work))
+        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
+    else:
+        return 0.0
+    inner, ops = (np.zeros(len(graph), np.bool_), EMPTY) if whole else _called(context, graph, launches)
+    call = covered(spans, graph.start, graph.start + graph.length)
+    think = covered(spans, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
+    within = intersect(ops, spans)
+    return float((launches * (call + think))[~inner].sum() + (within.end - within.start).sum())
 
 
 def _freed(context: Context, frame: Frame, graph: Graph, claim: Claim) -> Bools:
@@ -223,9 +248,13 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         return
     keep.dur[at] = 1 - share
     if action in ("remove", "merge"):
-        loss = np.where(graph.kind == PLAIN, calls * _launching(graph, at), 0.0)
+        launches = np.where(graph.kind == PLAIN, _launching(graph, at), 0.0)
+        inner, ops = _called(context, graph, launches)
+        loss = np.where(inner, 0.0, calls * launches)
         keep.call *= 1 - loss
         keep.think *= 1 - loss * _removable(context, graph)
+        if len(ops.start):
+            _on_host(graph, keep, ops, calls)
 
 
 def _launching(graph: Graph, at: Ints) -> Floats:
@@ -257,6 +286,29 @@ def _removable(context: Context, graph: Graph) -> Floats:
     own = np.maximum(fetch(host.end, node) - fetch(host.start, node) - graph.length, 0) / np.maximum(graph.think, 1)
     part = _of_launch(graph)
     return np.where(backward[fetch(host.name, node)], np.minimum(part, own), part)
+
+
+def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Spans]:
+    """Flag calls whose launch goes with an operator that one of torch's called, which stays, as of a layer that converts inputs.
+
+    Beside them, on the steady clock, the spans of those operators: all of their time goes, and none of what is around them.
+    *launches* is the part of each call that goes.
+    """
+    host, plain = context.recording.host, graph.kind == PLAIN
+    torch = np.array([*(name.startswith("aten::") for name in context.names), False], np.bool_)
+    at = np.flatnonzero(plain & (graph.node >= 0))
+    outer, called = fetch(context.once(outermost), graph.node[at]), called_below(context, graph.node[at])
+    stays = launches[at] < 1
+    inner = (
+        torch[fetch(host.name, outer)]
+        & (called != outer)
+        & np.isin(outer, outer[stays])
+        & ~np.isin(called, called[stays])
+    )
+    flags = np.zeros(len(graph), np.bool_)
+    flags[at[inner]] = True
+    ops = distinct(called[inner])
+    return flags, context.once(clock).spans(union(host.start[ops], host.end[ops]))
 
 
 def _capture(context: Context, graph: Graph, keep: Keep, share: float) -> None:

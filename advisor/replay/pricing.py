@@ -14,8 +14,8 @@ from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
-from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, reach, waiting
-from advisor.replay.graph import PLAIN, Graph, build
+from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, idle_of_others, reach, waiting
+from advisor.replay.graph import BATCH, PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.queue import Queue, World, effects
 from advisor.replay.rungs import Bounds, Priced, Rung, joined, parted, returned
@@ -24,7 +24,7 @@ from advisor.results.analysis import typical_ms
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.recorded_calls import MOST_NS
-from advisor.timeline.unprofiled import unprofiled
+from advisor.timeline.unprofiled import Pace, unprofiled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,10 +56,13 @@ _LEFT = 0.2
 
 
 class Host(NamedTuple):
-    """Rest of a recorded host: a share of its time, or its time less what recording each call took."""
+    """Rest of a recorded host: a share of its time, or its time less what recording each call took; how many times as long it
+    takes to load batches itself, and the pace of workers who load them, where that is not the recorded one."""
 
     share: float = 1.0
     call_ns: float = 0.0
+    loads: float = 1.0
+    pace: Pace | None = None
 
 
 class Replay:
@@ -108,9 +111,11 @@ class Replay:
 
     @cached_property
     def _even(self) -> bool:
-        recording = self.context.recording
+        recording, bare = self.context.recording, self.context.once(unprofiled)
         if not recording.steps:
             return True
+        if bare is not None and bare.pace is not None:
+            return False  # waits for workers come in some steps, for the batches of several
         lengths = self.context.ledger.step_ns(recording.step_count)
         median = float(np.median(lengths[recording.sampled]))
         return typical_ms(median, float(lengths[self.context.ledger.counted_steps()].mean())) == median
@@ -155,7 +160,8 @@ class Replay:
 
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
         least, little = ranking.HARDLY * whole_ms, ranking.LITTLE * whole_ms
-        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone)
+        copies = {claim.rule.id for claim in fixes if claim.rule.match.frame == "copies"}
+        priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone, copies=copies)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)
@@ -170,7 +176,7 @@ class Replay:
         return Queue(
             worlds,
             fixes,
-            {claim.rule.id: self._bounds(claim, whole_ms) for claim in fixes},
+            {claim.rule.id: self._bounds(claim, whole_ms, [c for c in fixes if c is not claim]) for claim in fixes},
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph or ()) <= _LARGE,
@@ -210,7 +216,7 @@ class Replay:
             worth=(min(taken.low, low_before - before + taken.high), taken.high),
         )
 
-    def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
+    def _bounds(self, claim: Claim, whole_ms: float, others: Sequence[Claim]) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.
 
         Communication hides behind computation, as far as there is some; and of its own work a rank that waits for others gains
@@ -240,7 +246,9 @@ class Replay:
         )
         late = self.late_ms(claim)
         high = min(most * owned + late, high_part * (most * reached + late), pace.room_ns(self.context, claim) * ms)
-        return Bounds(min(less * owned * own, less * low_part * reached * own, high), high, less * exposed)
+        idle = idle_of_others(self.context, self.graph, claim, others) * ms
+        alone = (less * low_part * idle * own, most * high_part * idle)
+        return Bounds(min(less * owned * own, less * low_part * reached * own, high), high, less * exposed, alone)
 
     def _without_profiler(self, claim: Claim) -> tuple[float, float]:
         """Return the parts of what rows own that are left without the profiler, throughout and at most; 1 where nothing tells.
@@ -284,6 +292,9 @@ class Replay:
             think = np.maximum(self.graph.think, 1)
             free = (1 - _LEFT) * (1 - self.waiting) * think
             base.think *= 1 - np.minimum(self._calls * host.call_ns, free) / think
+        if host.loads != 1:
+            base.think += (host.loads - 1) * self._loading
+        base.pace = host.pace
         return base.narrow()
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
@@ -316,11 +327,13 @@ class Replay:
         """
         bare = self.context.once(unprofiled)
         if bare is not None:
-            aim = bare.step_ns / self.context.step_ns * self.step_ns(self.base)
-            hosts = [self._matched(aim, lambda part: Host(share=part))]
+            paced = bare.pace is not None
+            loads = Host(loads=1.0 if paced else bare.loader, pace=bare.pace)
+            aim = (bare.fed_ns if paced else bare.step_ns) / self.context.step_ns * self.step_ns(self.base)
+            hosts = [self._matched(aim, lambda part: loads._replace(share=part))]
             if len(self.graph or ()) <= _LARGE:
-                by_call = self._matched(aim, lambda part: Host(call_ns=(1 - part) * _DEAREST_NS))
-                if self.step_ns(self.run(self.with_host(by_call))[1]) <= aim * (1 + _NEAR):
+                by_call = self._matched(aim, lambda part: loads._replace(call_ns=(1 - part) * _DEAREST_NS))
+                if self._fed_ns(by_call) <= aim * (1 + _NEAR):
                     hosts.append(by_call)
             return hosts
         hosts = [Host()]
@@ -347,11 +360,19 @@ class Replay:
         low, high = 0.0, 1.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if self.step_ns(self.run(self.with_host(host_of(middle)))[1]) < aim:
+            if self._fed_ns(host_of(middle)) < aim:
                 low = middle
             else:
                 high = middle
         return host_of(high)
+
+    def _fed_ns(self, host: Host) -> float:
+        """Return the replayed step with a host; where workers have a pace of their own, with batches that are there when asked."""
+        assert self.graph is not None
+        keep = self.with_host(host)
+        if host.pace is not None:
+            keep = replace(keep, free=np.where(self.graph.kind == BATCH, 1.0, 0.0))
+        return self.step_ns(self.run(keep)[1])
 
     @cached_property
     def _begun(self) -> Ints:
@@ -371,9 +392,15 @@ class Replay:
     def _loader(self, keep: Keep) -> Ints:
         """The loader's part of each think time that is left."""
         assert self.graph is not None
+        return np.rint(self._loading * np.maximum(self.graph.think, 0) * keep.think).astype(np.int64)
+
+    @cached_property
+    def _loading(self) -> Floats:
+        """The part of each think time that waits for a batch."""
+        assert self.graph is not None
         waits = self.context.waits.loader
         spans = self.context.once(clock).spans(union(waits.start, waits.end))
-        return np.rint(self._within(spans) * keep.think).astype(np.int64)
+        return np.clip(self._within(spans) / np.maximum(self.graph.think, 1), 0.0, 1.0)
 
     @cached_property
     def waiting(self) -> Floats:

@@ -251,8 +251,10 @@ class Queue:
             low = max(low, self.careful.alone(*rules))
         sure = self.worlds[: None if self._tells(low) else self.sure]
         most = [self.most[rule] for rule in rules]
-        high = min(max(world.alone(*rules) for world in sure) * self.scale, sum(bounds.high for bounds in most))
-        return min(low * self.scale, sum(bounds.low for bounds in most), high), high
+        low_most = sum(bounds.low + bounds.alone[0] for bounds in most)
+        high_most = sum(bounds.high + bounds.alone[1] for bounds in most)
+        high = min(max(world.alone(*rules) for world in sure) * self.scale, high_most)
+        return min(low * self.scale, low_most, high), high
 
     def _added(self, returned_ns: float, gain_ns: float, taken: Sequence[float]) -> float:
         """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""

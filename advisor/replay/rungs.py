@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from advisor.engine import ranking
+from advisor.engine.claims import other_alone
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,15 @@ class Priced:
 
 
 class Bounds(NamedTuple):
-    """The most ms that a fix can return: cautiously, and at all; ``exposed`` more once others have left the GPU less to do."""
+    """The most ms that a fix can return: cautiously, and at all; ``exposed`` more once others have left the GPU less to do.
+
+    Alone it returns ``alone`` more, cautiously and at all: idle time that other findings own.
+    """
 
     low: float
     high: float
     exposed: float = 0.0
+    alone: tuple[float, float] = (0.0, 0.0)
 
 
 def returned(rung: Rung) -> tuple[float, float]:
@@ -88,11 +96,13 @@ def joined(
     *,
     little_ms: float = 0.0,
     alone: Callable[[Sequence[str]], tuple[float, float] | None] = lambda rules: None,
+    copies: AbstractSet[str] = frozenset(),
 ) -> Priced:
     """Make a step of the plan of each bundle of fixes that are one change, in order; those under *least_ms* return nothing.
 
-    Neither do those under *little_ms* that return no more *alone*, where that is known. *spent* names, for a fix that returned
-    nothing when it was tried first, the fixes that were taken by then.
+    Neither do those under *little_ms* that return no other figure *alone*, where that is known. *spent* names, for a fix that
+    returned nothing when it was tried first, the fixes that were taken by then. For *copies* that return nothing alone nothing
+    waits: what they return beside a faster host is one more guess, and folded unless it is more than a low finding.
     """
     priced = Priced({}, [])
     for rungs in bundles:
@@ -101,9 +111,10 @@ def joined(
         low, high = sum(low for low, _ in worth), sum(high for _, high in worth)
         by_itself = alone([rung.rule for rung in rungs]) if high >= least_ms else None
         if _hardly(low, high, by_itself, least_ms, little_ms):
-            for rung in rungs:
-                taken = spent.get(rung.rule, ())
-                priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
+            priced.after.update((rung.rule, _taken(priced, spent.get(rung.rule, ()))) for rung in rungs)
+            continue
+        if lead.rule in copies and _unwaited(low, high, by_itself, little_ms / ranking.LITTLE):
+            priced.after.update((rung.rule, ()) for rung in rungs)
             continue
         bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
         also = tuple(rung.rule for rung in rungs[1:])
@@ -120,5 +131,20 @@ def joined(
 
 
 def _hardly(low: float, high: float, alone: tuple[float, float] | None, least_ms: float, little_ms: float) -> bool:
-    """Tell whether a change returns hardly anything beside those before it, or little there and alone."""
-    return high < least_ms or (alone is not None and max(low, high, alone[1]) < little_ms)
+    """Tell whether a change returns hardly anything beside those before it, or little there and no other figure alone."""
+    if high < least_ms or alone is None:
+        return high < least_ms
+    other = other_alone((low, high), alone, little_ms / ranking.LITTLE)
+    return max(low, high, 0.0 if other is None else alone[1]) < little_ms
+
+
+def _taken(priced: Priced, rules: Sequence[str]) -> tuple[str, ...]:
+    """Return those of some rules that have a step in the plan."""
+    return tuple(step.rule for step in priced.plan if step.rule in rules)
+
+
+def _unwaited(low: float, high: float, alone: tuple[float, float] | None, whole_ms: float) -> bool:
+    """Tell whether a change returns nothing alone, and no more than a low finding does beside those before it."""
+    if alone is None or alone[1] >= ranking.LEAST * whole_ms:
+        return False
+    return (low + high) / 2 < ranking.LEVELS["medium"] * whole_ms

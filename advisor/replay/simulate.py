@@ -9,6 +9,7 @@ import numpy as np
 from advisor.intervals import Ints, distinct
 from advisor.replay.batches import AT_WILL
 from advisor.replay.graph import BATCH, BLOCKING, MARK, PLAIN, WAIT, Floats, Graph
+from advisor.timeline.unprofiled import Pace
 
 _SHORT = 64
 """Nodes and work of a stretch that takes longer as arrays than one by one."""
@@ -19,7 +20,7 @@ class Change:
     """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes.
 
     ``everywhere``: the other ranks, which run the same program, get as much earlier to a collective as this one does, and
-    by the share ``late`` of what this one waits for them.
+    by the share ``late`` of what this one waits for them. ``pace``: batches of workers come at it, in place of when they came.
     """
 
     think: Ints | None = None
@@ -28,6 +29,7 @@ class Change:
     free: Floats | None = None
     everywhere: bool = False
     late: float = 0.0
+    pace: Pace | None = None
 
 
 @dataclass
@@ -111,6 +113,17 @@ def _lanes(stream: Ints) -> tuple[tuple[int, Ints | slice], ...]:
     return tuple((lane, np.flatnonzero(stream == lane)) for lane in used)
 
 
+def _paced(graph: Graph, pace: Pace, length: Ints) -> tuple[Ints, Ints]:
+    """Return when each node's batch comes, at a steady pace from the first on, and how long each is waited for."""
+    came, length = graph.end.copy(), length.copy()
+    batches = np.flatnonzero(graph.kind == BATCH)
+    if len(batches):
+        first = int(graph.start[batches[0]] + pace.waited_ns)
+        came[batches] = first + np.rint(np.arange(len(batches)) * pace.batch_ns).astype(np.int64)
+        length[batches] = int(pace.waited_ns)
+    return came, length
+
+
 class _Clock:
     """One run of the graph."""
 
@@ -127,6 +140,9 @@ class _Clock:
         if change.dur is not None:
             self.dur = np.maximum(graph.dur - change.dur, 0)
         self.free: Floats = prepared.no_free if change.free is None else change.free
+        self.came = graph.end
+        if change.pace is not None:
+            self.came, self.length = _paced(graph, change.pace, self.length)
         self.peers, self.arrival, self.exchange = graph.peers, graph.arrival, graph.exchange
         if prepared.waits:
             # What shortens a collective shortens the exchange, not the waiting for other ranks.
@@ -206,7 +222,7 @@ class _Clock:
         """Run nodes one after the other: over plain numbers, with no calls in the loop."""
         prepared, graph, free = self.prepared, self.graph, self.free.data
         part = slice(stretch.low, stretch.high)
-        at, after, came, targets = stretch.first, graph.after.data, graph.end.data, prepared.targets
+        at, after, came, targets = stretch.first, graph.after.data, self.came.data, prepared.targets
         wait_ns, return_ns, queue = graph.wait_ns, graph.return_ns, graph.queue
         nows, lanes, stream, depends = self.nows, self.lanes, prepared.stream, prepared.depends
         starts, ends, begun, ended = self.start.data, self.end.data, self.begun.data, self.ended.data

@@ -220,6 +220,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     unprofiled_steps: Annotated[int | None, doc("Steps before the recorded ones that tell it.")] = None
+    unprofiled_causes: Annotated[
+        dict[Name, float],
+        doc(
+            "The same causes as shares of unprofiled_ms, as they add up to it: the profiler slows the host down, not the device, "
+            "and hides that workers are slow. Empty where unprofiled_ms is None."
+        ),
+    ] = {}
     occupancy_share: Annotated[
         float | None, doc("Of kernel time: of kernels that have an achieved occupancy; None where none has.")
     ] = None

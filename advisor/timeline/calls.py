@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -327,6 +328,41 @@ class Host:
             return out
         ops = self.group[nodes] == OP
         out[ops] = self._stack_users[self._recorded.tables["op"]["stack"][self.row[nodes[ops]]]]
+        return out
+
+    def around_both(self, first: Ints, last: Ints, before: Ints) -> Ints:
+        """Return for each pair of nodes the user's innermost place (code) that both are called from, -1 where unknown.
+
+        By calls of Python where they were recorded. Else by the frames that both recorded stacks end with: calls of one line look
+        alike there, so of those only the frames whose functions also called the node *before* them.
+        """
+        if not (self.group == PYTHON).any():
+            return self._by_stacks(first, last, before)
+        up = self.parent[first].astype(np.int64)
+        for _ in range(len(self.levels)):
+            on = np.flatnonzero((up >= 0) & (fetch(self.end, up) < self.end[last]))
+            if not len(on):
+                break
+            up[on] = self.parent[up[on]]
+        return fetch(self.attributes.user, up)
+
+    def _by_stacks(self, first: Ints, last: Ints, before: Ints) -> Ints:
+        stacks, out = self._recorded.stacks, np.full(len(first), -1, np.int64)
+        code_of = np.full(self.size, -1, np.int64)
+        code_of[self.node_of["op"]] = self._recorded.tables["op"]["stack"]
+
+        def frames(node: int) -> list[Place | None]:
+            code = int(code_of[node])
+            texts = stacks[code].split(";")[:_COMPARED] if code >= 0 and stacks[code] else []
+            return [parse_frame(text, self.libraries) for text in reversed(texts)]
+
+        for at, nodes in enumerate(zip(first.tolist(), last.tolist(), before.tolist(), strict=True)):
+            one, other, earlier = map(frames, nodes)
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+            known = {(place.file, place.function) for place in earlier if place is not None}
+            found = [place for place, _ in same if place is not None and place.user]
+            found = [place for place in found if (place.file, place.function) in known]
+            out[at] = self._place(found[-1]) if found else -1
         return out
 
     def parting(self, known: Ints, asked: Ints) -> Ints:

@@ -58,15 +58,14 @@ def outermost(context: Context) -> Ints:
     return outer
 
 
-def host_time(context: Context, node: Ints) -> Ints:
-    """The host's ns in what the outermost operator around each launch called for it, divided among its launches.
+def called_below(context: Context, node: Ints) -> Ints:
+    """The operator that the outermost one around each launch called for it, as aten::to inside aten::linear.
 
-    That is the operator right below the outermost one, as aten::to inside aten::linear; the outermost itself where none is
-    between. 0 without an operator.
+    That is the one right below the outermost; the outermost itself where none is between, -1 without an operator.
     """
     host, is_op = context.recording.host, _real_operators(context)
     outer = fetch(context.once(outermost), node)
-    called, at = outer.copy(), np.array(node, np.int64)
+    called, at = outer.astype(np.int64), np.array(node, np.int64)
     climbing = np.flatnonzero(at != outer) if host.size else at[:0]
     climbing = climbing[outer[climbing] >= 0]
     while len(climbing):
@@ -74,6 +73,12 @@ def host_time(context: Context, node: Ints) -> Ints:
         called[climbing] = np.where(is_op[here], here, called[climbing])
         at[climbing] = host.parent[here]
         climbing = climbing[at[climbing] != outer[climbing]]
+    return called
+
+
+def host_time(context: Context, node: Ints) -> Ints:
+    """The host's ns in what :func:`called_below` gives for each launch, divided among its launches; 0 without an operator."""
+    host, called = context.recording.host, called_below(context, node)
     known = called >= 0
     calls, back, launches = np.unique(called[known], return_inverse=True, return_counts=True)
     time = np.zeros(len(node), np.int64)

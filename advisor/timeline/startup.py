@@ -70,7 +70,7 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
         return rows.table()
     _overheads(recording, rows)
     _captures(recording, rows)
-    _first_copies(recording, syncs, rows)
+    set_up = _first_copies(recording, syncs, rows)
     _initialization(recording, rows)
     _compilations(recording, compiles, rows)
     dur = host.end - host.start
@@ -83,7 +83,7 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     _allocating_operators(recording, np.setdiff1d(ops, calls), rows)
     functions = torchscript.find(recording, rows)
     firsts.find(recording, np.setdiff1d(ops, functions), first, rows)
-    table = _without_profiler(recording, _without_stalls(recording, rows.table(), first))
+    table = _without_profiler(recording, _without_stalls(recording, rows.table(), first, set_up))
     return _with_first_iteration(recording, table)
 
 
@@ -123,8 +123,8 @@ def _without_profiler(recording: Recording, table: Startup) -> Startup:
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
 
 
-def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startup:
-    """Leave out single first calls that are slow where others are not: the thread was not running."""
+def _without_stalls(recording: Recording, table: Startup, first: Ints, set_up: Ints) -> Startup:
+    """Leave out single first calls that are slow where others are not: the thread was not running. Not those of *set_up*."""
     dur = table.end - table.start
     doubtful = np.isin(table.kind, (LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
     slow = len(distinct(table.node[doubtful]))
@@ -139,7 +139,7 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startu
     # An allocation before all launches makes the context.
     opens = _match(recording, firsts.ALLOCATES, fetch(recording.host.name, table.node)) & (table.node >= 0)
     opens &= table.start < (int(recording.host.start[first].min()) if len(first) else 0)
-    keep = ~doubtful | opens | ((dur >= _SURELY_NS) & (not warm))
+    keep = ~doubtful | opens | ((dur >= _SURELY_NS) & (not warm)) | np.isin(table.node, set_up)
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
 
 
@@ -214,20 +214,24 @@ def _captures(recording: Recording, rows: Rows) -> None:
         rows.add(CAPTURE, np.array([node]), np.array([start]), host.end[node : node + 1])
 
 
-def _first_copies(recording: Recording, syncs: w.Syncs, rows: Rows) -> None:
+def _first_copies(recording: Recording, syncs: w.Syncs, rows: Rows) -> Ints:
     """From the call to the start of its copy, where the first copy waited for is held far longer than its like.
 
     It sets up what later ones find ready: that says nothing of how copies should be made. Not where the device works
-    meanwhile: it waits for that.
+    meanwhile: it waits for that. Return the call where it is far above every later one: in a program that has run before, the
+    profiler's first activity of the kind takes as long.
     """
     at = np.flatnonzero((syncs.kind == w.COPY_SYNC) & (syncs.copy >= 0))
+    nothing = syncs.node[:0]
     if len(at) < FEW:
-        return
+        return nothing
     began = recording.work.start[syncs.copy[at]]
     lead = began - syncs.begin[at]
     working = covered(recording.busy(recording.devices[0]), syncs.begin[at[:1]], began[:1])[0]
     if lead[0] > LONG_NS and lead[0] > FEW * np.median(lead) and 2 * working < lead[0]:
         rows.add(FIRST_CALL, syncs.node[at[:1]], syncs.begin[at[:1]], began[:1])
+        return syncs.node[at[:1]] if lead[0] > TIMES * int(lead[1:].max()) else nothing
+    return nothing
 
 
 def _initialization(recording: Recording, rows: Rows) -> None:

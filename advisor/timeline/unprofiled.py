@@ -10,14 +10,20 @@ every operator in it; what recorded steps are longer beyond that is taken from a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints, summed
+from advisor.reading.program_settings import Recorded
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
+from advisor.timeline.ledger import CAUSES, Ledger
+
+Floats = npt.NDArray[np.float64]
 
 _LEAST = 0.1
 """Part of a call that is the program's own, however many operators it records."""
@@ -29,24 +35,46 @@ _COLD = 1.5
 """Times the median that steps take which still warm up."""
 _SPREAD = 0.05
 """Medians of a few steps differ by so much of a step. Beyond that, and the host's idle time, nothing is the profiler's."""
+_PREFETCHED = 2
+"""Batches that each worker holds ready, unless it is told otherwise."""
 _SLOWED = ("host", "operator", "profiler", "sync")
 _DRIVER = ("allocator", "blocking_copy")
 """Time of the driver and of the link, which the profiler hardly slows: the host's own gives way before it."""
 
 
+class Pace(NamedTuple):
+    """The pace of a loader's workers: ns from batch to batch, and what of it the loop waits."""
+
+    batch_ns: float
+    waited_ns: float
+
+
 @dataclass(frozen=True)
 class Unprofiled:
-    """The typical step without the profiler, and the ledger's segments as they would be in it."""
+    """The typical step without the profiler, and the ledger's segments as they would be in it.
+
+    ``loader`` is how many times as long as in the recorded steps these waited for batches. Where workers are what they waited
+    for, and recorded steps hid it, ``pace`` is theirs, and ``fed_ns`` the step with batches that are there when asked.
+    """
 
     step_ns: float
     steps: int
     dur_ns: Ints
     counted_ns: int
+    loader: float = 1.0
+    pace: Pace | None = None
+    fed_ns: float = 0.0
 
     @property
     def step_ms(self) -> float:
         """The same in ms."""
         return self.step_ns / 1e6
+
+    def causes(self, ledger: Ledger) -> dict[str, float]:
+        """Return the share of each cause of steady work, as they add up to the step."""
+        at = ledger.counted
+        spent = np.bincount(ledger.cause[at], weights=self.dur_ns[at], minlength=len(CAUSES))
+        return {name: float(ns) / max(self.counted_ns, 1) for name, ns in zip(CAUSES, spent, strict=True) if ns}
 
 
 def bare_steps(context: Context) -> bool:
@@ -55,43 +83,107 @@ def bare_steps(context: Context) -> bool:
     return recorded is not None and len(recorded.unprofiled_step_ms) >= _ENOUGH
 
 
+def bare_times(recorded: Recorded) -> tuple[Floats, Floats | None]:
+    """Return the ns of the steps without the profiler, and of the waits for batches in them, None where those are not known.
+
+    Where waits are known, steps are left out that were fed by batches which workers held ready: they tell nothing of the workers.
+    """
+    steps, waits = (np.array(times) * 1e6 for times in (recorded.unprofiled_step_ms, recorded.unprofiled_wait_ms))
+    if len(waits) != len(steps) or not len(steps):
+        return steps, None
+    ready = max((loader.workers * (loader.prefetch or _PREFETCHED) for loader in recorded.loaders), default=0)
+    ready = math.ceil(ready / max(recorded.backwards_per_step or 1.0, 1.0))
+    first = ready if len(steps) - ready >= _ENOUGH else 0
+    return steps[first:], waits[first:]
+
+
 def unprofiled(context: Context) -> Unprofiled | None:
     """The steps without the profiler; None where none were kept, and where they explain nothing.
 
     Nothing is explained where they are no shorter than the recorded ones, and where they are shorter by more than the host's
-    part: then they did something else, such as finding their batches ready.
+    part: then they did something else, such as finding their batches ready. How long they waited for batches is taken from
+    their own waits, where those are known: behind a host that the profiler slows down, slow workers keep up.
     """
     recorded, recording = context.metadata.recorded, context.recording
     if recorded is None or not recording.steps or len(recorded.unprofiled_step_ms) < _ENOUGH:
         return None
-    step_ns, before_ns = _bare_ns(context, np.array(recorded.unprofiled_step_ms) * 1e6), context.step_ns
-    if not 0 < step_ns < _ALIKE * before_ns:
+    bare, waits = bare_times(recorded)
+    ledger, before_ns = context.ledger, context.step_ns
+    per_ns = before_ns / max(ledger.counted_ns, 1)
+    loads = ledger.counted & ledger.through("loader")
+    loaded = float(ledger.dur_ns[loads].sum()) * per_ns
+    step_ns = _bare_ns(context, bare)
+    waited = _waited_ns(context, bare, waits, step_ns, loaded)
+    if waited is None:
+        if not 0 < step_ns < _ALIKE * before_ns:
+            return None
+        waited = loaded
+    elif waited > loaded:
+        # Waits for workers come now and then, for several batches at once.
+        waited, step_ns = waited * float(bare.mean()) / step_ns, float(bare.mean())
+    loader = waited / loaded if loaded else 1.0
+    dur_ns = _shortened(context, recorded, (before_ns - loaded) - (step_ns - waited), loading=loader == 1.0)
+    if dur_ns is None:
         return None
-    ledger = context.ledger
+    left_ns = np.rint(np.where(loads, dur_ns * loader, dur_ns)).astype(np.int64)
+    pace = None
+    if loader > 1 and any(one.workers for one in recorded.loaders):
+        batches = max(len(context.waits.loader.start) / recording.step_count, 1.0)
+        pace = Pace(step_ns / batches, waited / batches)
+    return Unprofiled(step_ns, len(bare), left_ns, int(left_ns[ledger.counted].sum()), loader, pace, step_ns - waited)
+
+
+def _shortened(context: Context, recorded: Recorded, shorter: float, *, loading: bool) -> Floats | None:
+    """Return the ledger's segments where a step is *shorter* by so many ns, the waits for batches left out; None where nothing
+    explains it.
+
+    *loading*: whether the profiler's part of loading in this thread is not known by itself.
+    """
+    ledger, before_ns = context.ledger, context.step_ns
     slowed = ledger.counted if context.cpu_program else ledger.counted & ledger.through(*_SLOWED)
     if context.cpu_program:
         slowed = slowed & ~ledger.through("loader")
     driver = ledger.counted & ledger.through(*_DRIVER) & ~slowed
     per_ns = before_ns / max(ledger.counted_ns, 1)
     held, beside = (float(ledger.dur_ns[part].sum()) * per_ns for part in (slowed, driver))
-    shorter = before_ns - step_ns
     of_events = np.zeros(len(ledger.dur_ns))
     if context.cpu_program and recorded.event_ns and held:
         of_events = _taken_by_events(context, slowed, recorded.event_ns)
-        of_events += _taken_while_loading(context, recorded.event_ns)
-    loading = float(of_events[~slowed].sum()) * per_ns
-    if shorter > held + loading + beside + _SPREAD * before_ns:
+        if loading:
+            of_events += _taken_while_loading(context, recorded.event_ns)
+    of_loading = float(of_events[~slowed].sum()) * per_ns
+    if not -_SPREAD * before_ns <= shorter <= held + of_loading + beside + _SPREAD * before_ns:
         return None
+    shorter = max(shorter, 0.0)
     of_events *= min(1.0, shorter / per_ns / max(of_events.sum(), 1.0))
     events, beyond = (float(part.sum()) * per_ns for part in (of_events[slowed], of_events))
     left = max(1 - (shorter - beyond) / (held - events), 0.0) if held > events else 1.0
     left_beside = max(1 - max(shorter - held, 0.0) / beside, 0.0) if beside else 1.0
-    kept = np.where(slowed, left, np.where(driver, left_beside, 1.0))
-    dur_ns = np.rint((ledger.dur_ns - of_events) * kept).astype(np.int64)
-    return Unprofiled(step_ns, len(recorded.unprofiled_step_ms), dur_ns, int(dur_ns[ledger.counted].sum()))
+    kept: Floats = (ledger.dur_ns - of_events) * np.where(slowed, left, np.where(driver, left_beside, 1.0))
+    return kept
 
 
-def _bare_ns(context: Context, bare: npt.NDArray[np.float64]) -> float:
+def _waited_ns(context: Context, bare: Floats, waits: Floats | None, step_ns: float, loaded: float) -> float | None:
+    """Return what of a step without the profiler the device waits for batches, where that is another time than the recorded
+    *loaded* ns; None where it is not, or not known.
+
+    Of a wait the device idles for as large a part as in the recorded ones, and no longer than its work leaves of the step.
+    """
+    if waits is None or loaded <= 0:
+        return None
+    ledger, table = context.ledger, context.waits.loader
+    at = np.searchsorted(ledger.start_ns, table.start, side="right") - 1
+    inside = (at >= 0) & ledger.counted[np.maximum(at, 0)]
+    recorded = float((table.end - table.start)[inside].sum()) * context.step_ns / max(ledger.counted_ns, 1)
+    idle = min(loaded / recorded, 1.0) if recorded > 0 else 1.0
+    waited = float(waits.sum() / bare.sum()) * step_ns * idle
+    works = ledger.counted & ~ledger.idle
+    worked = float(ledger.dur_ns[works].sum()) * context.step_ns / max(ledger.counted_ns, 1)
+    waited = min(waited, step_ns - worked) if not context.cpu_program else waited
+    return waited if waited > 0 and abs(waited - loaded) > _SPREAD * context.step_ns else None
+
+
+def _bare_ns(context: Context, bare: Floats) -> float:
     """Return the typical step of those without the profiler: their median, and where the recorded step is a mean, what comes now
     and then besides.
 
@@ -109,7 +201,7 @@ def _bare_ns(context: Context, bare: npt.NDArray[np.float64]) -> float:
     return median + float(besides.sum() + beyond * recorded) / (len(warm) + recorded)
 
 
-def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> npt.NDArray[np.float64]:
+def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> Floats:
     """ns of each segment of the ledger that recording operators took, where *event_ns* is what one takes.
 
     A call is what lies between the ends of two operators that no other is around, on the thread that sets the pace.
@@ -127,7 +219,7 @@ def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> npt.ND
     return out
 
 
-def _taken_while_loading(context: Context, event_ns: float) -> npt.NDArray[np.float64]:
+def _taken_while_loading(context: Context, event_ns: float) -> Floats:
     """ns of each segment in which the thread loads a batch itself that recording the operators in it took.
 
     Nothing else is taken from a wait: whether a batch is found ready has nothing to do with the profiler.

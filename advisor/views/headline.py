@@ -17,6 +17,7 @@ from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
+from advisor.timeline.unprofiled import unprofiled
 from advisor.views import owners
 from advisor.views.elsewhere import most_of
 from advisor.views.phrasing import (
@@ -107,7 +108,8 @@ def build(
     kind, text = _diagnosis(trace, summary, program)
     if kind is not None and damaged is None:
         return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
-    bound = None if kind is not None or program.unrecorded else _bound(summary)
+    spoken = _as_it_ran(context, summary)
+    bound = None if kind is not None or program.unrecorded else _bound(spoken)
     before = "" if damaged else _before_all(trace, summary)
     if kind is not None:
         return Headline(text=fitted([f"{_LEFT} {text}", _LEFT]), kind="cut off", bound=None, first=rule)
@@ -117,7 +119,7 @@ def build(
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
     advice = _advice(context, program, bound, first, cut_off=damaged is not None)
-    parts = _parts(context, summary, program, bound, claims, _led_by(first, advice, owning), bool(before))
+    parts = _parts(context, spoken, program, bound, claims, _led_by(first, advice, owning), bool(before))
     parts = parts._replace(lead=lead)
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
@@ -207,7 +209,8 @@ def program_of(trace: Trace) -> Program:
     details.append(f"{steps} step{'s' * (steps != 1)}" if steps else "no steps")
     known = facts["vendor"] in ("nvidia", "amd", "intel")
     lost = bool(facts["gpu_used"]) and not facts["has_gpu"] and not facts["cpu_only"]
-    return Program(kind, details, "GPU" if known or not lost else "device", lost)
+    other = not known and (lost or trace.metadata.accelerator is not None)
+    return Program(kind, details, "device" if other else "GPU", lost)
 
 
 _FRAMEWORKS = {
@@ -339,6 +342,14 @@ def _bound(summary: Summary) -> str | None:
     return max(chosen, key=lambda cause: chosen[cause]) if chosen else None
 
 
+def _as_it_ran(context: Context, summary: Summary) -> Summary:
+    """The summary with the steps without the profiler, where these wait for workers who keep up behind the profiler alone."""
+    bare = context.once(unprofiled)
+    if bare is None or bare.pace is None:
+        return summary
+    return msgspec.structs.replace(summary, steady_causes=summary.unprofiled_causes, steady_ms=bare.step_ms)
+
+
 def _beside(
     context: Context, causes: Mapping[str, float], bound: str, silent: Sequence[str], leading: Ints | None
 ) -> list[str]:
@@ -380,7 +391,11 @@ def _parts(
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
     unit = f"the {_amount(summary, total, rest=rest)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
-    if summary.unprofiled_ms is not None:
+    bare = context.once(unprofiled)
+    paced = bare is not None and bare.pace is not None
+    if paced:
+        unit = f"the {duration(total)} a step without the profiler"
+    elif summary.unprofiled_ms is not None:
         unit += f" ({duration(summary.unprofiled_ms)} without the profiler)"
     waits = context.once(rank_waits)
     words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
@@ -412,7 +427,8 @@ def _parts(
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
             found = owners.owner(context, cause, ledger.counted)
             return Clause(text, found.name, duration(found.ns / whole * total)) if found else Clause(text)
-        found = most_of(context, cause, free) if cause in silent else None
+        # Of idle time the recorded steps give other amounts than those without the profiler.
+        found = most_of(context, cause, free) if cause in silent and not (paced and cause not in BUSY) else None
         if found is None or not found.ns:
             return Clause(text)
         time = duration(found.ns / whole * total)

@@ -35,6 +35,31 @@ def served(labels: int = 5, calls: int = 3, **options: object) -> TraceBuilder:
     return b
 
 
+def with_copies(labels: int = 5) -> TraceBuilder:
+    """One call: the pipeline's forward copies the inputs to the device (0.5 ms), and all outputs back (2 ms)."""
+    b = TraceBuilder("NVIDIA H100 80GB HBM3", with_stack=True)
+    with b.step(), b.python("serve.py(12): serve"), b.python(f"{FILE}(65): __call__"):
+        for label in range(labels):
+            with b.python(f"{FILE}({176 if label else 164}): preprocess"):
+                b.idle(ms=20)
+            with b.python(f"{FOLDER}/base.py(1266): forward"):
+                with (
+                    b.python(f"{FOLDER}/base.py(1173): _ensure_tensor_on_device"),
+                    b.op("aten::to"),
+                    b.op("aten::copy_"),
+                ):
+                    b.copy("HtoD", 4 << 20, us=500)
+                with b.python(f"{FILE}(184): _forward"), b.op("aten::linear"):
+                    b.kernel(GEMM, us=10_000)
+                with (
+                    b.python(f"{FOLDER}/base.py(1173): _ensure_tensor_on_device"),
+                    b.op("aten::to"),
+                    b.op("aten::copy_"),
+                ):
+                    b.copy("DtoH", 16 << 20, us=2000)
+    return b
+
+
 # Four more times 20 ms of preparing and 10 of the model, of five.
 @fires(cost_ms=120.0, occurrences=12, severity="high")
 def five_labels_on_one_image() -> TraceBuilder:
@@ -54,6 +79,12 @@ def two_images_in_each_call() -> TraceBuilder:
             detect(b, 2)
             detect(b, 2)
     return b
+
+
+# Four more times 20 ms of preparing, 10 of the model, and 2.5 of the copies of its inputs and outputs before and behind it.
+@fires(cost_ms=130.0, occurrences=4)
+def the_copies_of_a_part_s_inputs_and_outputs() -> TraceBuilder:
+    return with_copies()
 
 
 @quiet

@@ -1,5 +1,7 @@
 """Proof of kernels/dense-experts: traces on which it fires, and traces on which it does not."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
@@ -23,9 +25,14 @@ def training(
     us: float = 1000,
     rest_us: float = 4000,
     shapes: bool = True,
+    expert: str = "",
 ) -> TraceBuilder:
-    """Steps of two layers of experts, each of two products of *us*, and 4 ms of attention."""
-    b = TraceBuilder("NVIDIA A100-SXM4-80GB", record_shapes=shapes)
+    """Steps of two layers of experts, each of two products of *us*, and 4 ms of attention; *expert* is a line of its own."""
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB", record_shapes=shapes, with_stack=bool(expert))
+
+    def called(frame: str) -> AbstractContextManager[object]:
+        return b.python(frame) if expert else nullcontext()
+
     for _ in range(3):
         with b.step():
             for _ in range(2):
@@ -34,11 +41,13 @@ def training(
                     b.kernel("softmax_warp_forward", us=10)
                 with b.op(choice, shapes=[[TOKENS, experts], [], []], values=["", str(chosen), "-1"]):
                     b.kernel("gatherTopK", us=10)
-                for _ in range(experts if products is None else products):
-                    linear(b, rows, INNER, WIDTH, us / 2)
-                    with b.op("aten::gelu", shapes=[[rows, INNER]]):
-                        b.kernel("gelu_kernel", us=1)
-                    linear(b, rows, WIDTH, INNER, us / 2)
+                with called("moe.py(40): forward"), called("moe.py(58): <listcomp>"):
+                    for _ in range(experts if products is None else products):
+                        with called(expert):
+                            linear(b, rows, INNER, WIDTH, us / 2)
+                            with b.op("aten::gelu", shapes=[[rows, INNER]]):
+                                b.kernel("gelu_kernel", us=1)
+                            linear(b, rows, WIDTH, INNER, us / 2)
                 with b.op("aten::stack"):
                     b.kernel("CatArrayBatchedCopy", us=10)
             with b.op("aten::_flash_attention_forward"):
@@ -51,6 +60,12 @@ def training(
 @fires(cost_ms=8.008, severity="high")
 def four_experts_of_which_each_token_wants_one() -> TraceBuilder:
     return training()
+
+
+# The line that calls one expert after the other is the one to change, not that of an expert.
+@fires(cost_ms=8.008, line="moe.py:58")
+def experts_of_a_class_with_a_line_of_its_own() -> TraceBuilder:
+    return training(expert="feedforward.py(126): forward")
 
 
 @fires(cost_ms=16.016)

@@ -37,6 +37,19 @@ def a_softmax_at_a_sixth_of_the_memory_s_rate() -> TraceBuilder:
     return training()
 
 
+def attention(backend: str, kernel: str, device: str = H100) -> TraceBuilder:
+    b = TraceBuilder(device)
+    qkv = [8, 16, 4096, 128]
+    for _ in range(4):
+        with b.step():
+            with b.op(
+                f"aten::_scaled_dot_product_{backend}_attention", shapes=[qkv, qkv, qkv], dtypes=["c10::BFloat16"] * 3
+            ):
+                b.kernel(kernel, us=30_000)
+            b.sync()
+    return b
+
+
 # A product of 137 GFLOP, and a convolution of 237, take an H100 under half a ms: plain compiling leaves them to the library.
 @fires(cost_ms=2.0, fix="Let the compiler try kernels of its own for these products")
 def a_product() -> TraceBuilder:
@@ -50,21 +63,16 @@ def a_convolution() -> TraceBuilder:
 
 
 # 16 heads of 128 over 4,096 positions, eight times: 1.1 TFLOP take an H100 some 2 ms at what it reaches.
-@fires(cost_ms=30.0, fix="Try the other backends of attention, and is_causal in place of a mask")
+@fires(cost_ms=30.0, fix="Try the other backends of attention")
 def attention_of_the_library() -> TraceBuilder:
-    b = TraceBuilder(H100)
-    qkv = [8, 16, 4096, 128]
-    for _ in range(4):
-        with b.step():
-            with b.op(
-                "aten::_scaled_dot_product_efficient_attention", shapes=[qkv, qkv, qkv], dtypes=["c10::BFloat16"] * 3
-            ):
-                b.kernel(
-                    "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)",
-                    us=30_000,
-                )
-            b.sync()
-    return b
+    kernel = "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)"
+    return attention("efficient", kernel)
+
+
+# There both fused backends launch this kernel, of AOTriton.
+@fires(cost_ms=30.0, fix="Try Composable Kernel's attention in place of AOTriton's")
+def attention_of_amds_library() -> TraceBuilder:
+    return attention("flash", "attn_fwd.kd", "AMD Instinct MI300X")
 
 
 @fires(cost_ms=1.0)

@@ -126,6 +126,45 @@ def test_strides_tell_what_was_expanded(tmp_path: Path) -> None:
         assert [row["detail"] for row in rows(b, tmp_path)] == forms
 
 
+def on_gpu(us: float, *, power: str = "2", backward: bool = False, width: int = 32) -> TraceBuilder:
+    """Differences of 64 by 64 rows, their powers and sums, in a kernel of *us* each, and two of backward."""
+    b = TraceBuilder()
+    whole = [64, 64, width]
+    with b.step():
+        for seq, (name, shapes, values, strides) in enumerate(
+            [
+                ("aten::sub", [[64, 1, width], [1, 64, width], []], None, [[width, 1, 1], [1, width, 1], []]),
+                ("aten::pow", [whole, []], ["", power], None),
+                ("aten::sum", [whole, [], [], []], ["", "[-1]", "False", ""], None),
+            ]
+        ):
+            with b.op(name, shapes=shapes, values=values, strides=strides, seq=seq if backward else None):
+                b.kernel("elementwise", us=us)
+        for name, seq in (("PowBackward0", 1), ("SubBackward0", 0)) if backward else ():
+            with b.backward(name, seq), b.op("aten::mul", shapes=[whole, []]):
+                b.kernel("elementwise", us=us)
+        b.sync()
+    return b
+
+
+def test_all_pairs_own_their_kernels_on_a_gpu(tmp_path: Path) -> None:
+    (row,) = rows(on_gpu(1000, backward=True), tmp_path)
+    assert (row["kind"], row["detail"], row["length"]) == ("pairwise", "squared differences", 32)
+    assert (row["own_count"], row["own_ns"], row["backward_ns"], row["cost_ns"]) == (5, 5_000_000, 2_000_000, 5_000_000)
+    # 16 passes over a number in 32 of a pair, and 0.06 + 0.12 of a kernel stay of five.
+    assert row["part"] == pytest.approx(1 - (16 / 32 + 0.18) / 5, abs=1e-4)
+
+
+def test_few_numbers_a_pair_return_less_on_a_gpu(tmp_path: Path) -> None:
+    (row,) = rows(on_gpu(1000, width=4), tmp_path)
+    assert row["part"] == pytest.approx(1 - (6 / 4 + 0.06) / 3, abs=1e-4)
+
+
+@pytest.mark.parametrize(("us", "power"), [(3, "2"), (1000, "1")])
+def test_short_kernels_and_other_powers_are_no_pairs_on_a_gpu(us: float, power: str, tmp_path: Path) -> None:
+    assert rows(on_gpu(us, power=power), tmp_path) == []
+
+
 # ---- repeated copies and rows
 
 

@@ -386,6 +386,25 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
     assert read(str(path)).frame("patterns")["own_ns"].sum() == 0
 
 
+@pytest.mark.parametrize("parted", [False, True])
+def test_experts_stand_at_the_line_below_which_their_stacks_are_not_the_gates(parted: bool, tmp_path: Path) -> None:
+    """The function that called the gate calls the experts, whose own frame all share; one of another line parts further up."""
+    b = TraceBuilder(with_stack=False)
+    tokens, gate, expert = [64, 32], [3, 32], [32, 32]
+    stack = {"Call stack": "moe.py(50): forward;train.py(9): main"}
+    with b.op("aten::linear", shapes=[tokens, gate, []], args=stack):
+        b.kernel(GEMM, us=10)
+    launch(b, "aten::argmax", POINTWISE, 10, [64, 3])
+    for number in range(3):
+        line = 70 if parted and number == 2 else 58
+        stack = {"Call stack": f"feedforward.py(126): forward;moe.py({line}): forward;train.py(9): main"}
+        with b.op("aten::linear", shapes=[tokens, expert, []], args=stack):
+            b.kernel(GEMM, us=100)
+    (row,) = frame(b, tmp_path).to_dict("records")
+    assert (row["kind"], row["repeats"]) == ("dense-experts", 3)
+    assert (row["file"], row["line"]) == (("train.py", 9) if parted else ("moe.py", 58))
+
+
 # ---- real traces
 
 
@@ -397,7 +416,8 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
         ("h100_owlv2_large.json.gz", {"attention": 180, "repeat": 5, "label-part": 4}),
         ("a100_megatron_tp8/rank0.json.gz", {"attention": 40}),
         # Ten attentions; the eleven other softmaxes are the routers' and the output's.
-        ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10}),
+        # A causal mask in each layer: new_ones, tril, bitwise_not.
+        ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10, "rebuilt": 9}),
         ("h100_bert_small.json.gz", {}),  # scaled_dot_product_attention
         ("h100_qwen_0.5b.json.gz", {"attention-copy": 24}),
         ("v100_resnet50_workers0.json.gz", {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_layers_own_their_gradients_and_updates(tmp_path: Path) -> None:
     ("turn", "found"),
     [
         ([HEAD], 1),
-        ([SQUARE], 1),  # nothing between two layers: they cannot follow each other
+        ([SQUARE], 1),  # one product each backward: none needs the gradient of what it takes
         ([SQUARE, RELU], 0),
         ([SELECT, SQUARE, RELU], 1),
         ([SELECT, SQUARE, RELU, SQUARE], 1),
@@ -160,3 +161,82 @@ def test_each_layer_has_a_gradient_of_its_own(tmp_path: Path, gradients: int, fo
         back(b, 1)
         stored(b, [3, 6], gradients)
     assert len(rows(b, tmp_path, "separate-layers")) == found
+
+
+@pytest.mark.parametrize(
+    ("products", "added", "found"),
+    [
+        (1, 0, 1),
+        (2, 9, 1),  # gradients of the input that all have are added up
+        (2, 0, 0),  # each gives its input's gradient to the layer before: a stack
+        (2, 5, 0),
+    ],
+)
+@pytest.mark.parametrize("device", [None, "Tesla V100-SXM2-16GB"])
+def test_gradients_tell_a_stack_from_layers_on_one_input(
+    tmp_path: Path, products: int, added: int, found: int, device: str | None
+) -> None:
+    b = TraceBuilder(device, host_us=0)
+    with b.step():
+        for number in range(10):
+            with b.op(SQUARE[0], shapes=SQUARE[1], seq=number, us=50):
+                if device:
+                    b.kernel("sgemm", us=5)
+        for number in reversed(range(10)):
+            with b.backward("AddmmBackward0", number):
+                for name in ["aten::mm"] * products + ["aten::add_"] * (number < added):
+                    with b.op(name, us=20):
+                        pass
+        stored(b, [6, 6], 10)
+    assert len(rows(b, tmp_path, "separate-layers")) == found
+
+
+def heads(device_us: float, *, modules: bool = False) -> TraceBuilder:
+    """Ten heads of 50 us with a kernel each, which picks a part of its own, and their backward."""
+    b = TraceBuilder(host_us=0)
+    with b.step():
+        with b.python("nn.Module: Heads_0"):
+            for number in range(10):
+                name, shapes, values = SELECT
+                with b.op(name, shapes=shapes, values=[text.replace("#", str(number)) for text in values], us=4):
+                    pass
+                with ExitStack() as stack:
+                    if modules:
+                        stack.enter_context(b.python(f"nn.Module: Linear_{number}"))
+                    with b.op(HEAD[0], shapes=HEAD[1], seq=number, us=50):
+                        b.kernel("sgemm", us=device_us)
+        b.sync()
+        for number in reversed(range(10)):
+            with b.backward("AddmmBackward0", number), b.op("aten::mm", us=50):
+                b.kernel("sgemm", us=device_us)
+        stored(b, [3, 6], 10)
+        b.sync()
+    return b
+
+
+@pytest.mark.parametrize("modules", [False, True])
+def test_layers_own_kernels_and_idle_time_on_a_gpu(tmp_path: Path, modules: bool) -> None:
+    (row,) = rows(heads(5, modules=modules), tmp_path, "separate-layers")
+    assert (row["op"], row["detail"], row["repeats"]) == ("aten::addmm", "select, addmm", 10)
+    assert (row["own_count"], row["own_ns"], row["backward_ns"]) == (20, 100_000, 50_000)
+    # Of 4 us to pick and 50 for a layer: 6 until its first kernel begins, 49 between two, 43 behind the last until the host waits;
+    # backward nine times 45.
+    assert row["idle_ns"] == 1000 * (6 + 9 * 49 + 43 + 9 * 45)
+    # Two turns of ten of what the host takes beyond the kernels stay, and 50 us of kernels of the 1000 us.
+    assert row["part"] == pytest.approx(1 - (0.2 * 0.9 + 0.05), abs=0.01)
+
+
+def test_large_layers_on_a_gpu_are_as_long_batched(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=0)
+    with b.step():
+        for number in range(10):
+            with b.op("aten::addmm", shapes=[[2048], [4096, 1024], [1024, 2048]], seq=number, us=10):
+                b.kernel("sgemm", us=900)
+        b.sync()
+        for number in reversed(range(10)):
+            with b.backward("AddmmBackward0", number), b.op("aten::mm", us=10):
+                b.kernel("sgemm", us=900)
+        stored(b, [1024, 2048], 10)
+        b.sync()
+    (row,) = rows(b, tmp_path, "separate-layers")
+    assert row["part"] == 0

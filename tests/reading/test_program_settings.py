@@ -53,6 +53,7 @@ WHOLE = Recorded(
     steps_by="optimizer",
     backwards_per_step=4.0,
     unprofiled_step_ms=(40.0, 44.0, 60.0),
+    unprofiled_wait_ms=(0.0, 0.1, 22.5),
     own_cores=3.5,
     workers_cores=2.25,
     worker_lines=(WorkerLine(0.7, "load", "data.py", 42), WorkerLine(0.2, file="data.py", line=50)),
@@ -171,6 +172,14 @@ def test_entries_of_lists_are_read_the_same_way(tmp_path: Path, value: Any) -> N
     ]
     assert settings.optimizers == (Optimizer("SGD", file="a.py"),)
     assert settings.unprofiled_step_ms == (40.0,)
+
+
+@pytest.mark.parametrize("waits", [[0.0, "x", 3.0], [-1.0, 0.0], "0", [None]], ids=str)
+def test_waits_of_which_one_is_no_time_tell_nothing(waits: Any, tmp_path: Path) -> None:
+    """Each belongs to a step: without one of them nobody knows to which."""
+    settings = opened(tmp_path, with_settings({"unprofiled_wait_ms": waits})).metadata.recorded
+    assert settings is not None
+    assert settings.unprofiled_wait_ms == ()
 
 
 def test_a_flag_that_is_none_says_nothing_of_its_loader(tmp_path: Path) -> None:

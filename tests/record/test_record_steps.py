@@ -280,3 +280,17 @@ def test_one_step_of_an_optimizer_is_no_training_that_ended() -> None:
     steps.stepped(1)
     now = 100.0
     assert not steps.quiet
+
+
+def test_steps_are_watched_on_while_they_are_held() -> None:
+    """Batches that lie ready feed the first six steps, of which two would be skipped."""
+    log, ticks = [], count()
+    steps: Steps[int] = Steps(
+        2, lambda: log.append(steps.count("batches")), lambda: next(ticks), hold=lambda: steps.count("batches") < 7
+    )
+    steps.trains = True
+    for _ in range(9):
+        steps.batch()
+        steps.stepped(1)
+    assert log == [7, 8, 9]
+    assert len(steps.stamps) == 6  # of the batches from the second to the seventh

@@ -74,7 +74,7 @@ def gained(program: str) -> float:
     return float(truth["without_profiler_ms"] - truth["without_fault_ms"])
 
 
-PROGRAMS = ("surrogate_numpy", "segmentation_eval")
+PROGRAMS = ("surrogate_numpy", "segmentation_eval", "reid_triplet")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,7 @@ PROGRAMS = ("surrogate_numpy", "segmentation_eval")
         ("copy_pageable_blocking", ["transfer/pageable-copy"]),
         ("optimizer_for_loop", ["gpu-idle/foreach-grouping"]),
         ("surrogate_numpy", ["precision/float64"]),
+        ("reid_triplet", ["kernels/pairwise-intermediate"]),
         # The argmax on the GPU needs no copy of what it is taken of.
         ("segmentation_eval", ["cpu/work-off-the-gpu", "transfer/pageable-copy"]),
     ],

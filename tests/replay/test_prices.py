@@ -135,6 +135,40 @@ def test_no_price_is_above_its_basis_though_launches_go_with_the_kernels() -> No
     assert chain.saving.low_ms == pytest.approx(1.25 * 0.30 * 0.59, rel=0.01)
 
 
+def converting(*, layers: int = 40) -> TraceBuilder:
+    """Five steps of linear layers that take the host 80 us each, 30 of these for the conversion of the weight, in a kernel of 6."""
+    b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False)
+    halves = {"shapes": [[512, 512], [512, 512], []], "dtypes": ["c10::Half", "float", "Scalar"]}
+    for _ in range(5):
+        with b.step():
+            for _ in range(layers):
+                with b.op("aten::linear", shapes=[[64, 512], [512, 512], []], dtypes=["c10::Half", "float", ""]):
+                    b.idle(us=20)
+                    with b.op("aten::to"), b.op("aten::_to_copy"), b.op("aten::copy_", **halves):
+                        b.idle(us=20)
+                        b.kernel("void at::native::vectorized_elementwise_kernel<4, copy>", us=6)
+                        b.idle(us=10)
+                    with b.op("aten::addmm"):
+                        b.idle(us=30)
+                        b.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", us=24)
+            b.sync()
+    return b
+
+
+def test_alone_a_conversion_returns_the_idle_time_that_its_launch_makes() -> None:
+    """What the layer does around its conversion stays: 30 of 80 us of each of 40 layers go, in which the GPU works for 6."""
+    result = advisor.analyze(built(converting()), only=["gpu-idle/launch-bound", "precision/cast-churn"])
+    launches, casts = finding(result, "gpu-idle/launch-bound"), finding(result, "precision/cast-churn")
+    assert result.findings.index(launches) < result.findings.index(casts)
+    assert casts.cost_ms == pytest.approx(40 * 0.006, rel=0.02)
+    assert casts.saving is not None
+    assert casts.saving.high_ms < 0.5
+    assert casts.saving.alone_ms == {
+        "low": pytest.approx(0.4 * 1.2, rel=0.03),
+        "high": pytest.approx(1.2, rel=0.03),
+    }
+
+
 def batches(device: str, *, us: int = 4000, pinned: bool = False) -> TraceBuilder:
     """Five steps: 26 MB from pageable memory in *us*, and 6 ms of kernels; *pinned*: a copy of 2.6 MB at 20 GB/s beside."""
     b = TraceBuilder(device, host_us=10, latency_us=0, with_stack=False)
@@ -341,6 +375,34 @@ def test_a_fix_is_worth_more_behind_one_that_returns_little() -> None:
     priced = joined([[first], [second]], 0.05, {})
     assert priced.savings == {"launch": (10, 60), "batch": (5, 30)}
     assert [(step.low, step.high) for step in priced.plan] == [(90, 40), (60, 35)]
+
+
+@pytest.mark.parametrize(
+    ("share", "alone", "stands"),
+    [
+        (0.009, (0.0, 0.0), False),
+        (0.009, (0.009, 0.012), False),  # no other figure is said of it
+        (0.009, (0.02, 0.03), True),
+        (0.011, (0.0, 0.0), True),
+    ],
+)
+def test_what_shows_less_than_a_hundredth_of_the_step_is_folded(
+    share: float, alone: tuple[float, float], stands: bool
+) -> None:
+    only = Rung("layout", before=100, low=100, high=100 * (1 - share), bound_by="", low_before=100)
+    priced = joined([[only]], 0.5, {}, little_ms=1.0, alone=lambda rules: (100 * alone[0], 100 * alone[1]))
+    assert list(priced.savings) == (["layout"] if stands else [])
+    assert (priced.after == {}) == stands
+
+
+@pytest.mark.parametrize(("returned", "alone", "stands"), [(2.0, 0.0, False), (2.0, 1.0, True), (8.0, 0.0, True)])
+def test_copies_that_nothing_waits_for_are_folded_unless_much_is_behind_them(
+    returned: float, alone: float, stands: bool
+) -> None:
+    """Of 100 ms: 2 with a host that is faster, and nothing as recorded, are none; 8 are more than a low finding."""
+    only = Rung("copy", before=100, low=100 - returned, high=100 - returned, bound_by="", low_before=100)
+    priced = joined([[only]], 0.5, {}, little_ms=1.0, alone=lambda rules: (alone, alone), copies={"copy"})
+    assert (list(priced.savings), priced.after) == ((["copy"], {}) if stands else ([], {"copy": ()}))
 
 
 def stepping(*, clips: bool) -> TraceBuilder:

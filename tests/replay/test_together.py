@@ -151,3 +151,24 @@ def test_waits_for_single_values_return_more_alone_than_behind_faster_products()
     assert waits.saving.alone_ms is not None
     assert waits.saving.alone_ms["high"] == pytest.approx(11.6, rel=0.02)
     assert waits.saving.high_ms < 1
+
+
+def test_the_copies_of_parts_that_are_not_run_again_are_not_priced_beside_that(tmp_path: Path) -> None:
+    """Each of five labels' parts copies 0.1 ms in and 0.3 back: one part's stay, a quarter of a hundredth of the 152 ms."""
+    folder = "/usr/lib/python3/site-packages/transformers/pipelines"
+    b = TraceBuilder("NVIDIA H100 80GB HBM3", host_us=0, latency_us=0)
+    with b.step(), b.python("serve.py(12): serve"):
+        for label in range(5):
+            with b.python(f"{folder}/zero_shot_object_detection.py({176 if label else 164}): preprocess"):
+                b.idle(ms=20)
+            with b.python(f"{folder}/base.py(1266): forward"):
+                b.copy("HtoD", 1 << 20, us=100)
+                with b.python(f"{folder}/zero_shot_object_detection.py(184): _forward"), b.op("aten::linear"):
+                    b.kernel("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", us=10_000)
+                b.copy("DtoH", 3 << 20, us=300)
+    _, result = built(b, tmp_path)
+    by_rule = {finding.rule: finding for finding in result.findings}
+    parts, copies = by_rule["inference/label-parts"], by_rule["transfer/pageable-copy"]
+    assert parts.saving is not None
+    assert parts.saving.high_ms == pytest.approx(4 * 30.4, rel=0.01)
+    assert (copies.saving, copies.after) == (None, ["inference/label-parts"])

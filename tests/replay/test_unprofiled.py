@@ -10,7 +10,7 @@ from support.paths import ROOT
 from support.traces import rules, sample
 
 from advisor.pipeline import analyze
-from advisor.reading.program_settings import Uneven
+from advisor.reading.program_settings import Loader, Uneven
 from advisor.replay.pricing import Replay
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis
@@ -148,6 +148,101 @@ def test_batches_that_lay_ready_before_the_recording_are_no_profiler(tmp_path: P
     found = analysis(loading(GPUS[0], 10.2, 10.2, 10.2), tmp_path)
     assert found.summary.unprofiled_ms is None
     assert found.findings[0].category == "data-loading"
+
+
+STALL = "data-loading/loader-stall"
+FED_MS, PACE_MS = 6.0, 16.0
+
+
+def behind_slow_workers(device: str, *bare: tuple[float, float], waits_ms: float = 1.0) -> TraceBuilder:
+    """Six steps of 11 ms: 1 of waiting for a batch, and 10 in which the host launches 100 kernels of 12 us.
+
+    *bare* are steps without the profiler, and the waits in them. The four workers held eight batches ready.
+    """
+    b = TraceBuilder(device)
+    b.ran_with(
+        loaders=[Loader(4, prefetch=2, file="train.py", line=3)],
+        cores=16,
+        unprofiled_step_ms=[step for step, _ in bare],
+        unprofiled_wait_ms=[wait for _, wait in bare],
+    )
+    for _ in range(6):
+        with b.step():
+            with b.loader(ms=waits_ms, workers=4):
+                pass
+            for _ in range(100):
+                with b.op("aten::linear", us=100):
+                    b.kernel(GEMM, us=12)
+    b.sync()
+    return b
+
+
+READY = [(FED_MS, 0.1)] * 8
+LATE = [(PACE_MS, 10.1)] * 4
+
+
+@pytest.mark.parametrize("device", GPUS)
+def test_workers_that_keep_up_behind_the_profiler_alone(device: str, tmp_path: Path) -> None:
+    """Without it a step takes 6 ms, and its batch 16 to come: 10 are waited, of which the recording shows 1."""
+    found = analysis(behind_slow_workers(device, *READY, *LATE), tmp_path)
+    assert (found.summary.unprofiled_ms, found.summary.unprofiled_steps) == (PACE_MS, 4)
+    first = found.findings[0]
+    assert first.rule == STALL
+    assert first.saving is not None
+    assert first.saving.high_ms == pytest.approx(PACE_MS - FED_MS, rel=0.05)
+    assert found.headline is not None
+    assert "63 % of the 16 ms a step without the profiler the GPU waits for the next batch" in found.headline.text
+    # Launches alone return nothing: the batch comes no sooner. Behind the workers, what the kernels leave of 6 ms.
+    (launch,) = [one for one in found.findings if one.rule == "gpu-idle/launch-bound"]
+    assert launch.saving is not None
+    assert launch.saving.high_ms <= FED_MS - 1.2 + 0.1
+    evidence = dict(zip(first.evidence.columns, first.evidence.rows[0], strict=True))
+    assert evidence["wait_without_profiler_ms"] == pytest.approx(10.1)
+
+
+def test_as_many_workers_as_keep_up(tmp_path: Path) -> None:
+    """Four give a batch in 16 ms: for one in 6 it takes 10.7 of them."""
+    found = analysis(behind_slow_workers(GPUS[0], *READY, *LATE), tmp_path)
+    advised = {one.name: one.advice for one in found.findings[0].settings}
+    assert advised["num_workers"] == "11"
+
+
+def test_steps_fed_by_ready_batches_tell_nothing_of_the_workers(tmp_path: Path) -> None:
+    """Eight of six ms alone: they are the program's, and no wait is known but the recorded one."""
+    found = analysis(behind_slow_workers(GPUS[0], *READY), tmp_path)
+    assert found.summary.unprofiled_ms == FED_MS
+    assert STALL not in [one.rule for one in found.findings if one.saving and one.saving.high_ms > 1.1]
+
+
+def test_waits_as_long_as_the_recorded_ones_change_nothing(tmp_path: Path) -> None:
+    with_waits = analysis(behind_slow_workers(GPUS[0], *[(7.0, 1.0)] * 12), tmp_path)
+    trace = behind_slow_workers(GPUS[0], *[(7.0, 1.0)] * 12)
+    trace.ran_with(loaders=[Loader(4, prefetch=2, file="train.py", line=3)], cores=16, unprofiled_step_ms=[7.0] * 12)
+    without = analysis(trace, tmp_path)
+    assert with_waits.summary.unprofiled_ms == without.summary.unprofiled_ms == 7.0
+    assert [(one.rule, one.saving) for one in with_waits.findings] == [
+        (one.rule, one.saving) for one in without.findings
+    ]
+
+
+@pytest.mark.parametrize("device", GPUS)
+def test_a_loader_in_the_main_process_that_the_profiler_slows_down(device: str, tmp_path: Path) -> None:
+    """Steps of 30 ms, 20 in the loader, 8.8 of the rest idle: without the profiler 18, of which 12 load."""
+    b = TraceBuilder(device)
+    b.ran_with(loaders=[Loader(0)], unprofiled_step_ms=[18.0] * 4, unprofiled_wait_ms=[12.0] * 4)
+    for _ in range(6):
+        with b.step():
+            with b.loader(ms=20):
+                pass
+            for _ in range(100):
+                with b.op("aten::linear", us=100):
+                    b.kernel(GEMM, us=12)
+    b.sync()
+    found = analysis(b, tmp_path)
+    assert found.summary.unprofiled_ms == 18.0
+    (loading,) = [one for one in found.findings if one.rule == "data-loading/single-process-loader"]
+    assert loading.saving is not None
+    assert loading.saving.high_ms == pytest.approx(12.0, rel=0.05)
 
 
 def test_older_analyses_have_none(tmp_path: Path) -> None:

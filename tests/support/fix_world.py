@@ -7,6 +7,7 @@ their own, more ranks, or code that uses what their snippets define.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import io
 import itertools
@@ -126,6 +127,58 @@ class Language(nn.Module):
     def generate(self, *, input_ids: torch.Tensor, max_new_tokens: int, **options: Any) -> torch.Tensor:
         assert set(options) <= {"use_cache", "cache_implementation"}
         return input_ids.new_zeros(len(input_ids), max_new_tokens)
+
+
+class Decoder(nn.Module):
+    """A decoder of one layer with a cache, which returns keys and values beside its scores, as far as a fix calls it."""
+
+    config = SimpleNamespace(describe=lambda: "small")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(16, 8), nn.Embedding(32, 8)
+
+    def forward(
+        self, input_ids: torch.Tensor, cache: Any = None, *, past_key_values: Any = None, use_cache: bool = False
+    ) -> Any:
+        given = past_key_values.layers if past_key_values is not None else cache
+        at, new = given[0][0].shape[2] if given else 0, input_ids.shape[1]
+        x = (self.tokens(input_ids) + self.positions(torch.arange(at, at + new)))[:, None]
+        keys = torch.cat([given[0][0], x], 2) if given else x
+        values = torch.cat([given[0][1], x], 2) if given else x
+        mask = torch.ones(new, at + new, dtype=torch.bool).tril(at)
+        scores = F.scaled_dot_product_attention(x, keys, values, attn_mask=mask)[:, 0] @ self.tokens.weight.T
+        if past_key_values is not None:
+            past_key_values.layers = [(keys, values)]
+        return scores, [(keys, values)]
+
+    def generate(self, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> torch.Tensor:
+        assert options.pop("max_new_tokens") == 20
+        assert attention_mask.shape == input_ids.shape
+        cache = options.pop("past_key_values", None)
+        at = cache.layers[0][0].shape[2] if cache is not None else 0
+        scores, _ = self(input_ids[:, at:], past_key_values=cache)
+        return torch.cat([input_ids, scores[:, -1:].argmax(-1)], 1)
+
+
+class DynamicCache:
+    """Keys and values of each layer, as transformers keeps them."""
+
+    def __init__(self, config: Any) -> None:
+        self.layers: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self.layers = [(k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)) for k, v in self.layers]
+
+
+def prompted(scope: dict[str, Any]) -> dict[str, Any]:
+    """Prompts that begin with the same five tokens, of three that differ; the first fix has them in one row without a batch."""
+    prefix, rest = torch.arange(1, 6), torch.tensor([[6, 7, 8], [9, 3, 1]])
+    ids = torch.cat([prefix.expand(2, -1), rest], 1)
+    return {
+        "model": Decoder().eval(), "DynamicCache": DynamicCache, "copy": copy, "prefix": prefix, "rest": rest, "ids": ids,
+        "mask": torch.ones_like(ids),
+    }  # fmt: skip
 
 
 def generation(scope: dict[str, Any]) -> dict[str, Any]:
@@ -319,6 +372,25 @@ def _checkpointed(scope: dict[str, Any]) -> dict[str, Any]:
     return {**SOLVER, "model": Hub(), "self": SimpleNamespace(blocks=blocks, checkpointed=1)}
 
 
+def centred_transforms() -> dict[str, Any]:
+    """An image, its measured spectrum, a mask and a window, all centred; and what both forms of the program make of them."""
+    dims = (-2, -1)
+    image, kspace = (torch.randn(2, 6, 8, dtype=torch.complex64) for _ in range(2))
+    mask, window = (torch.rand(6, 8) < 0.5).float(), torch.rand(6, 8)
+
+    def shifted(transform: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fftshift(transform(torch.fft.ifftshift(x, dim=dims), norm="ortho"), dim=dims)
+
+    solved = image
+    for _ in range(3):
+        solved = solved - shifted(torch.fft.ifft2, mask * (shifted(torch.fft.fft2, solved) - kspace))
+    spectrum = torch.fft.fftshift(torch.fft.fft2(solved), dim=dims) * window
+    return {
+        "image": image, "kspace": kspace, "mask": mask, "window": window, "iterations": 3,
+        "solved": solved, "blurred": torch.fft.ifft2(torch.fft.ifftshift(spectrum, dim=dims)),
+    }  # fmt: skip
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
@@ -340,6 +412,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "kernels/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "cpu/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
+    "kernels/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "cpu/product-order": lambda scope: {
         "x": torch.rand(2, 6),
         "batches": [torch.rand(2, 6)],
@@ -353,14 +426,19 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 4)), nn.ReLU()),
         "x": torch.rand(2, 8),
     },
+    "kernels/expanded-copies": lambda scope: {"adjacency": torch.rand(6, 6), "x": torch.rand(4, 6, 3)},
     "cpu/expanded-copies": lambda scope: {
         "covariance": torch.eye(3)[None] * 2,
         "mean": torch.rand(4, 3),
         "x": torch.rand(4, 3),
     },
-    "cpu/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])},
-    "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
+    **{
+        f"{group}/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])}
+        for group in ("cpu", "kernels")
+    },
+    **{f"{group}/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3} for group in ("cpu", "kernels")},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
+    "kernels/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
     "cpu/repeated-copies": lambda scope: {
         "queries": torch.rand(BATCH, 8, 3, 4),
         "keys": torch.rand(BATCH, 2, 5, 4),
@@ -370,11 +448,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "offset": torch.rand(BATCH, 4),
         "places": torch.randint(6, (BATCH, 3)),
     },
-    "cpu/late-pick": lambda scope: {
-        "memory": torch.randint(0, 255, (8, 4), dtype=torch.uint8),
-        "table": torch.rand(8, 4),
-        "head": torch.nn.Linear(4, 6),
-        "hidden": torch.rand(BATCH, 3, 4),
+    **{
+        f"{group}/late-pick": lambda scope: {
+            "memory": torch.randint(0, 255, (8, 4), dtype=torch.uint8),
+            "table": torch.rand(8, 4),
+            "head": torch.nn.Linear(4, 6),
+            "hidden": torch.rand(BATCH, 3, 4),
+        }
+        for group in ("cpu", "kernels")
     },
     "gradient/per-sample-backward": lambda scope: {
         "model": nn.Sequential(nn.Flatten(), nn.Linear(scope["x"][0].numel(), CLASSES)),
@@ -382,13 +463,19 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "gradient/repeated-backward": _two_losses,
     "inference/label-parts": _detector,
     "gradient/repeated-gradient": _field,
-    "cpu/repeated-rows": lambda scope: {
-        "left": torch.rand(6, 8),
-        "right": torch.rand(5, 3),
-        "weight": torch.rand(4, 11),
-        "bias": torch.rand(4),
+    **{
+        f"{group}/repeated-rows": lambda scope: {
+            "left": torch.rand(6, 8),
+            "right": torch.rand(5, 3),
+            "weight": torch.rand(4, 11),
+            "bias": torch.rand(4),
+        }
+        for group in ("cpu", "kernels")
     },
-    "cpu/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0},
+    **{
+        f"{group}/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0}
+        for group in ("cpu", "kernels")
+    },
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,
@@ -523,6 +610,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "labels": torch.tensor([[0, 1], [2, 2]]),
         "mapped": torch.zeros(2, 2, dtype=torch.int64),
     },
+    "kernels/fft-shifts": lambda scope: centred_transforms(),
     "kernels/layer-on-enlarged": lambda scope: {
         "features": torch.rand(BATCH, 8, 4, 4),
         "classify": nn.Conv2d(8, 3, 1),
@@ -629,6 +717,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "targets": torch.zeros(BATCH, 3, dtype=torch.long),
     },
     "inference/no-cache": generation,
+    "inference/uncached-prefix": prompted,
     "inference/copied-cache": generation,
     "inference/host-sampling": generation,
     "inference/memory-bound-decode": lambda scope: {
@@ -701,6 +790,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 """Names that mean something else, or something at all, in the snippets of one rule only."""
 
 USES = {
+    "kernels/fft-shifts": "torch.testing.assert_close(image, solved)\ntorch.testing.assert_close(filtered, blurred)",
     "gpu-idle/launch-bound": """
 if forward is not None:
     forward(SimpleNamespace(encoder=nn.Linear(4, 4), head=nn.Linear(4, 2)), torch.rand(2, 4))
@@ -709,6 +799,15 @@ if forward is not None:
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
     "cpu/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
+    "kernels/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
+    "kernels/pairwise-intermediate": """
+if "difference" not in globals():
+    apart = left[:, None] - right
+    assert torch.allclose(squared, apart.square().sum(-1), atol=1e-5)
+    assert torch.allclose(distances, apart.norm(dim=-1), atol=1e-5)
+    assert torch.allclose(dots, (left[:, None] * right).sum(-1), atol=1e-5)
+    assert torch.allclose(cosines, F.cosine_similarity(left[:, None], right, dim=-1), atol=1e-5)
+""",
     "cpu/constant-again": "assert resample(torch.rand(1, 1, 30), 3, 2).shape == (1, 2, 8)",
     "cpu/explicit-inverse": "assert torch.allclose(fit, r @ K.inverse() @ r)",
     "cpu/factored-again": """
@@ -733,6 +832,13 @@ if "ByLength" in globals():
     assert len(loader) == len(widths) == 3 and max(widths) > min(widths)
 if "order" in globals():
     assert results.tolist() == [row.sum() for row in rows]
+""",
+    "inference/uncached-prefix": """
+whole = model(ids)[0][:, -1]
+if "logits" in globals():
+    assert torch.allclose(logits[:, -1], whole, atol=1e-5)
+else:
+    assert out[:, -1].tolist() == whole.argmax(-1).tolist()
 """,
     "data-loading/slow-collate-or-transform": """
 if "Photos" in globals():

@@ -254,6 +254,20 @@ def test_compiler(builder: TraceBuilder, compiler: str | None, share: float, fac
     assert (found.compiler, found.compiled_share) == (compiler, pytest.approx(share))
 
 
+def test_one_scripted_function_that_was_specialized_makes_no_scripted_program(facts: Facts) -> None:
+    """It takes 150 and 140 ms once, and 15 us of some 4 ms later: 0.4 %."""
+    b = TraceBuilder(A100, host_us=5, latency_us=0)
+    for own in (150_000, 140_000, 5, 5, 5):
+        with b.op("delta"):
+            b.idle(us=own)
+            with b.op("fused_neg_pow_1234567890123456789"):
+                b.kernel("fused_neg_pow_1234567890123456789", us=10)
+        for _ in range(40):
+            with b.op("aten::mul", us=20):
+                b.kernel("elementwise", us=10)
+    assert (facts(b).compiler, facts(b).compiled_share) == (None, 0.0)
+
+
 def test_compiled_share_on_the_cpu_is_of_operators_time(facts: Facts) -> None:
     b = TraceBuilder(None)
     with b.op("Torch-Compiled Region: 0/0"), b.op("graph_0_cpp_fused_add_0", us=75):

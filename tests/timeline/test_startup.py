@@ -304,6 +304,22 @@ def test_a_first_copy_that_is_held_far_longer_than_its_like(device: str, tmp_pat
 
 
 @both
+@pytest.mark.parametrize("later", [100, 900])
+def test_a_first_copy_of_a_warm_program_that_is_held_over_ten_times_as_long_as_any(
+    device: str, later: int, tmp_path: Path
+) -> None:
+    """Steps 16 to 20: others had their code before, and one slow call among many is a thread that did not run."""
+    b = builder(device)
+    for number, latency in enumerate((7000, 100, later, 100, 100), 16):
+        with b.step(number):
+            with b.op("aten::to"):
+                b.copy("HtoD", nbytes=1 << 20, us=100, latency_us=latency)
+            steady(b, 20, names=5)
+    kinds = [kind for kind, _, _ in found(b, tmp_path)]
+    assert kinds == (["first call"] if later == 100 else [])
+
+
+@both
 def test_a_first_copy_behind_recorded_work_waits_for_that(device: str, tmp_path: Path) -> None:
     b = builder(device)
     with b.op("aten::mm"):

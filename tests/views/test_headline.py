@@ -24,6 +24,7 @@ from advisor.pipeline import analyze
 from advisor.results.analysis import Analysis, StartupPart
 from advisor.results.headline import Headline
 from advisor.testing import TraceBuilder
+from advisor.testing.accelerators import Accelerator
 from advisor.trace import read
 from advisor.views import owners
 from advisor.views.headline import ALL_RANKS, _why_startup, reordered
@@ -72,6 +73,23 @@ def test_inference_that_waits_for_python() -> None:
         "the model, with CUDA graphs where shapes are fixed."
     )
     assert (found.kind, found.bound, found.first) == ("inference", "host", "gpu-idle/launch-bound")
+
+
+def test_an_accelerator_that_is_no_gpu_is_called_a_device() -> None:
+    """Jobs of 1 ms, launched in 20 us each, on a device of a maker's own categories."""
+
+    def training() -> TraceBuilder:
+        b = Accelerator("mtia")
+        for _ in range(3):
+            with b.step():
+                for _ in range(4):
+                    with b.op("aten::mm"):
+                        b.job("fc_kernel", us=1000, waits=True)
+        return b
+
+    found = headline(training)
+    assert "the device computes" in found.text
+    assert "GPU" not in found.text
 
 
 def test_training_that_waits_for_batches() -> None:
@@ -296,6 +314,9 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
                 assert owner.name[-10:] in found.text
 
 
+WORDS = ("GPU", "device")
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("name", [*NAMES, *AUDITED])
 def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
@@ -303,8 +324,9 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     result = real_analysis(name)
     found, causes = result.headline, result.summary.steady_causes
     assert found is not None
-    phrases = {cause: (BRIEFLY[cause], ON_GPU[cause].format(device="GPU"), ON_CPU.get(cause, "")) for cause in BRIEFLY}
-    phrases["communication"] += (WAITING.format(device="GPU"), WAITING_BRIEFLY)
+    on_cpu = {cause: (BRIEFLY[cause], ON_CPU.get(cause, "")) for cause in BRIEFLY}
+    phrases = {cause: (*on_cpu[cause], *(ON_GPU[cause].format(device=word) for word in WORDS)) for cause in BRIEFLY}
+    phrases["communication"] += (*(WAITING.format(device=word) for word in WORDS), WAITING_BRIEFLY)
     phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY)
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)

@@ -126,4 +126,4 @@ def _slice(source: Source, node: cst.Subscript) -> tuple[int, str]:
     return (-1 if ahead == ["..."] else len(ahead)), source.code(last.upper)
 
 
-EDITS = (Edit("topk", "Take the first places by topk", ("cpu/full-sort",), _make),)
+EDITS = (Edit("topk", "Take the first places by topk", ("cpu/full-sort", "kernels/full-sort"), _make),)

@@ -34,31 +34,35 @@ SCHEMA = Schema(
              "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
              "unused-gradients (backward work behind the last gradient that an optimizer uses), unread-gradients (of parameters, "
              "in a program that updates none), dense-embedding (a gradient of "
-             "all rows, of which few were read), long-convolution (computed directly), full-sort (on the CPU, of which few places "
-             "are read), rank-sort (on the CPU, whose order is compared with one number a row), expanded (on the CPU: an operator "
+             "all rows, of which few were read), long-convolution (computed directly), full-sort (of which few places are "
+             "read), rank-sort (whose order is compared with one number a row), expanded (an operator "
              "on equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a "
              "tensor has a gradient "
-             "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
-             "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
-             "(on the CPU, to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
+             "of the whole), pairwise (numbers of all pairs that are summed), repeated-copy (on the CPU, of numbers "
+             "that what takes them could take once), repeated-rows (that are put together for a layer), copied-buffer "
+             "(to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
              "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), enlarged (a pointwise layer over "
              "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "
-             "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (on the CPU: a large tensor "
+             "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (a large tensor "
              "is computed, and a small part of it taken), unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
-             "inputs that are known), separate-layers (on the CPU, of equal shapes, called one by one), class-loop (a tensor is "
+             "inputs that are known), separate-layers (of equal shapes, called one by one), class-loop (a tensor is "
              "compared with one number after the other, and counted or picked by each mask), "
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
              "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
              "saw rows), padded-rows (the same of a batch padded to a fixed width, far beyond the longest; on a GPU), label-part "
-             "(of an image, which a pipeline prepares and encodes again for each label), attention-copy (of queries, keys or "
-             "values, before a fused attention)"),
+             "(of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
+             "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
+             "transform, where another order of the data spares it), reducer (DDP's, of one gradient), uncached-prefix (of "
+             "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
+             "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
-                "repeated-slicing, unrolled-cell, separate-layers or class-loop on the CPU the Python that leads to its operators"),
+                "repeated-slicing, unrolled-cell, separate-layers, class-loop or fft-shift on the CPU the Python that leads to its "
+                "operators"),
         integer("repeats", "", "turns of a loop, of an unrolled-cell or of separate-layers; different turns of a class-loop; "
                 "experts of a layer; no-cache: tokens of a sequence that it computes; gradients that nothing uses, behind the last "
                 "that is used, or unread; indices that read an embedding; weights for an output of a convolution; "
@@ -67,8 +71,8 @@ SCHEMA = Schema(
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
-                "uneven-rows or padded-rows; parts of the image of a label-part; copies of an attention-copy; NULL for other "
-                "kinds"),
+                "uneven-rows or padded-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an "
+                "fft-shift; prompts of an uncached-prefix; times in the step that the same is rebuilt; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -76,8 +80,9 @@ SCHEMA = Schema(
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
-                "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares; places of each of "
-                "uneven-rows or padded-rows; NULL for other kinds"),
+                "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares or an fft-shift moves; places "
+                "of each of uneven-rows or padded-rows; tokens of an uncached-prefix; elements of what is rebuilt; NULL for other "
+                "kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, "
@@ -85,13 +90,14 @@ SCHEMA = Schema(
              "each part does not, of pairwise what a product does not, of a product-order or an enlarged what the other order does "
              "not, of a one-hot what a lookup does not, of a late-pick what is not taken, of an unrolled-cell what the whole layer "
              "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element "
-             "once does not, of an expanded all copies but one, of uneven-rows what is padding, of attention squared, and "
-             "of padded-rows what of it goes where widths are rounded up to a few; NULL for other kinds"),
+             "once does not, of an expanded all copies but one, of uneven-rows what is padding, of an fft-shift what a factor in "
+             "its place does not, of attention squared, of an uncached-prefix its share of the width, likewise, and of "
+             "padded-rows what of it goes where widths are rounded up to a few; NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
-        integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
-                "unknown"),
+        integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied, of prompts of "
+                "an uncached-prefix; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop, repeat, separate-layers, class-loop: the operators of one turn; unrolled-cell: its name; "
@@ -106,7 +112,8 @@ SCHEMA = Schema(
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "
              "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
-             "the part; attention-copy: contiguous, or repeated heads"),
+             "the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, between transforms, or "
+             "before and behind a filter; rebuilt: the operators that build it"),
     ),
 )  # fmt: skip
 

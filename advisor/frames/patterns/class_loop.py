@@ -14,8 +14,8 @@ import numpy as np
 
 from advisor.frames.patterns.comparisons import Compared, Items, hulls
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.operands import keys, leading
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
+from advisor.frames.patterns.operands import keys, owned
+from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, size_of
 from advisor.intervals import Ints
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.operator_names import is_view
@@ -69,7 +69,8 @@ def class_loops(tree: Tree) -> Occurrences | None:
         own[items.nodes[loop.kept]] = row
     of = host.with_backward(own)
     rows = of[tree.context.op_rows]
-    time, inside, ops, python = _owned(tree, of, rows, count)
+    inside, ops, python = owned(tree, of)
+    time = _time(tree, of, inside, ops, python, count)
     late = np.bincount(rows[(rows >= 0) & (tree.context.phases(tree.context.op_rows) == BACKWARD)], minlength=count) > 0
     fix = np.array([_fix(items, loop, bool(one)) for loop, one in zip(loops, late, strict=True)], np.float64)
     part = np.maximum(1 - fix / np.maximum(time, 1), 0)
@@ -94,25 +95,16 @@ def class_loops(tree: Tree) -> Occurrences | None:
     )
 
 
-def _owned(tree: Tree, of: Ints, rows: Ints, count: int) -> tuple[Ints, Pairs, Pairs, Pairs]:
-    """ns that each loop takes, its GPU work, its rows of `ops` on the CPU, and the Python that leads to these."""
+def _time(tree: Tree, of: Ints, inside: Pairs, ops: Pairs, python: Pairs, count: int) -> Ints:
+    """ns that each loop takes: on the CPU what it owns, on a GPU the longer of its work and of the calls that Python makes."""
     context = tree.context
     if context.cpu_program:
-        index = np.flatnonzero(rows >= 0)
-        order = np.argsort(rows[index], kind="stable")
-        ops = Pairs(rows[index][order], index[order])
-        python = leading(tree, ops)
         cost = context.ledger.cost(len(context.op_rows), "compute", "communication")
-        return ops.total(cost, count) + python.total(context.ledger.dur_ns, count), NOTHING, ops, python
-    launch = tree.work.launch
-    index = np.flatnonzero(launch >= 0)
-    index = index[of[launch[index]] >= 0]
-    inside = Pairs(of[launch[index]], index).each_once()
-    gpu = inside.total(tree.work.end - tree.work.start, count)
+        return ops.total(cost, count) + python.total(context.ledger.dur_ns, count)
     hosts = np.zeros(count, np.int64)
     nodes = np.flatnonzero((of >= 0) & np.isin(np.arange(len(of)), tree.outermost))
     np.add.at(hosts, of[nodes], (tree.host.end - tree.host.start)[nodes])
-    return np.maximum(gpu, hosts), inside, NOTHING, NOTHING
+    return np.maximum(inside.total(tree.work.end - tree.work.start, count), hosts)
 
 
 def _loop(items: Items, first: int, last: int, compared: Compared) -> _Loop | None:

@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.operands import worked
+from advisor.frames.patterns.operands import beyond, launched, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.timeline.calls import FORWARD
 
@@ -34,16 +34,15 @@ _MOST = 200_000
 
 
 def expanded_copies(tree: Tree) -> Occurrences | None:
-    """One row per operator on the CPU all of whose tensors are expanded along the same dimension.
+    """One row per operator all of whose tensors are expanded along the same dimension.
 
     ``repeats`` says how many equal copies it computes, and ``part`` what all but one of them take.
     """
-    if not tree.context.cpu_program:
-        return None
-    host = tree.host
+    host, on_cpu = tree.host, tree.context.cpu_program
     nodes = tree.outermost
     nodes = nodes[host.attributes.phase[nodes] == FORWARD]
-    known = tree.codes_of(lambda name: _ELEMENTS.match(name) is not None or _MATRICES.match(name) is not None)
+    # A GPU works on the matrices of a batch side by side: many small ones take hardly longer than one.
+    known = tree.codes_of(lambda name: bool(_ELEMENTS.match(name) or (on_cpu and _MATRICES.match(name))))
     nodes = nodes[known[host.name[nodes]]]
     if not 0 < len(nodes) <= _MOST:
         return None
@@ -53,17 +52,20 @@ def expanded_copies(tree: Tree) -> Occurrences | None:
     nodes, copies = nodes[copies >= _LEAST], copies[copies >= _LEAST]
     if not len(nodes):
         return None
+    marks, late = Pairs(np.arange(len(nodes)), nodes), np.ones(len(nodes), np.bool_)
+    work = NOTHING if on_cpu else launched(tree, marks, backward=late)
+    part = 1 - 1 / copies
     return Occurrences(
         kind="expanded",
         node=nodes,
         begin=host.start[nodes],
         end=host.end[nodes],
-        inside=NOTHING,
-        own=NOTHING,
-        ops=worked(tree, Pairs(np.arange(len(nodes)), nodes), backward=np.ones(len(nodes), np.bool_)),
+        inside=work,
+        own=work,
+        ops=worked(tree, marks, backward=late) if on_cpu else NOTHING,
         figures={
             "repeats": copies,
-            "part": np.rint((1 - 1 / copies) * MILLION).astype(np.int64),
+            "part": np.rint((part if on_cpu else beyond(tree, work, part)) * MILLION).astype(np.int64),
             "dims": tree.dims(nodes),
         },
         details=[tree.context.names[code].removeprefix("aten::") for code in host.name[nodes].tolist()],

@@ -26,7 +26,8 @@ def dense_experts(tree: Tree) -> Occurrences | None:
 
     Behind the gate its result is chosen from (topk, argmax, max). Then as many equal products as the gate has columns read all
     rows that the gate read, and no more of them do before the next gate. Their own is all that the experts launch, with its
-    backward pass; ``repeats`` is their number, and ``length`` how many the gate chooses for a token.
+    backward pass; ``repeats`` is their number, and ``length`` how many the gate chooses for a token. Their place is the line that
+    calls one after the other, not that of an expert.
     """
     linear, chooses = tree.codes_of(_LINEAR.__eq__), tree.codes_of(lambda name: _CHOOSES.match(name) is not None)
     if not linear.any() or not chooses.any():
@@ -51,6 +52,7 @@ def dense_experts(tree: Tree) -> Occurrences | None:
         end=tree.host.end[items[last]],
         inside=own,
         own=own,
+        user=tree.host.around_both(low, items[last], start),
         figures={"repeats": count, "length": chosen, "dims": tree.dims(low)},
     )
 

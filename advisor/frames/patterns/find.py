@@ -18,6 +18,7 @@ from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
+from advisor.frames.patterns.fft_shifts import fft_shifts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
@@ -25,8 +26,11 @@ from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
+from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
+from advisor.frames.patterns.rebuilt import rebuilt_tables
 from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.reducer import reducers
 from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
@@ -86,6 +90,10 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attached_norms,
     unmerged_adapters,
     uneven_rows,
+    fft_shifts,
+    reducers,
+    uncached_prefixes,
+    rebuilt_tables,
     padded_rows,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})

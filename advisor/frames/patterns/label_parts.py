@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Occurrences, Tree, spread
+from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree, spread
 from advisor.intervals import Ints
 from advisor.timeline.calls import PYTHON
 
@@ -16,10 +16,12 @@ from advisor.timeline.calls import PYTHON
 _FUNCTION = re.compile(
     r"transformers/pipelines/zero_shot_object_detection\.py\((?P<line>\d+)\): (?P<name>preprocess|_forward)$"
 )
+# Source: transformers/pipelines/base.py. Pipeline.forward copies the inputs to the device before _forward, and all outputs back.
+_AROUND = re.compile(r"transformers/pipelines/base\.py\(\d+\): forward$")
 
 
 def parts_by_label(tree: Tree) -> Occurrences | None:
-    """One row per part of an image behind its first: from where the generator goes on to the end of the model's call.
+    """One row per part of an image behind its first: from where the generator goes on until the model's outputs are back.
 
     The first call of a generator bears the line where it is defined, and later ones that where it goes on.
     """
@@ -45,6 +47,7 @@ def parts_by_label(tree: Tree) -> Occurrences | None:
     again, last, image = prepared[goes_on], last[goes_on], np.cumsum(lines == lines.min())[goes_on]
     if not len(again):
         return None
+    last = _with_copies(tree, last)
     begin, end = host.start[again], host.end[last]
     ledger = tree.context.ledger
     # The device idles since the model's last call: that wait ends with the part, and began a little before it.
@@ -73,3 +76,12 @@ def _next(tree: Tree, prepared: Ints, called: Ints) -> Ints:
     fits = (following >= 0) & (following < later)
     fits &= host.thread[np.maximum(following, 0)] == host.thread[prepared]
     return np.where(fits, following, -1)
+
+
+def _with_copies(tree: Tree, called: Ints) -> Ints:
+    """The pipeline's call around each of the model's, with the copies of inputs and outputs; the model's own without one."""
+    names = tree.context.names
+    known = np.zeros(len(names), np.bool_)
+    known[[code for code, name in enumerate(names) if "pipelines/base" in name and _AROUND.search(name)]] = True
+    around = tree.host.above(called, known[tree.host.name] & (tree.host.group == PYTHON), HIGHEST)
+    return np.where(around >= 0, around, called)

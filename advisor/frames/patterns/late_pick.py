@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.operands import numbers, worked
+from advisor.frames.patterns.operands import beyond, launched, numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct
@@ -56,13 +56,11 @@ class _Found:
 
 
 def late_picks(tree: Tree) -> Occurrences | None:
-    """One row per large tensor on the CPU that operators on elements or rows make, and of which a quarter is taken at most.
+    """One row per large tensor that operators on elements or rows make, and of which a quarter is taken at most.
 
     ``part`` is what is not taken. A tensor whose size appears among the operands of any other operator of the step counts as
     used whole.
     """
-    if not tree.context.cpu_program:
-        return None
     host = tree.host
     nodes = tree.outermost
     nodes = nodes[host.attributes.phase[nodes] == FORWARD]
@@ -81,32 +79,39 @@ def late_picks(tree: Tree) -> Occurrences | None:
 
 
 def _occurrences(tree: Tree, found: list[_Found], nodes: Ints) -> Occurrences:
-    host = tree.host
+    host, on_cpu = tree.host, tree.context.cpu_program
     chain = Pairs(
         np.repeat(np.arange(len(found)), [len(one.chain) for one in found]),
         np.array([node for one in found for node in one.chain], np.int64),
     )
-    took = host.end[chain.index] - host.start[chain.index]
+    took = host.end[chain.index] - host.start[chain.index] if on_cpu else _on_gpu(tree, chain.index)
     order = np.lexsort((took, chain.row))
     last = np.append(np.diff(chain.row[order]) > 0, True)
     told = chain.index[order][last]
     first = np.array([one.chain[0] for one in found], np.int64)
-    picks = [one.picks for one in found]
+    picks, late = [one.picks for one in found], np.ones(len(found), np.bool_)
+    work = NOTHING if on_cpu else launched(tree, chain, backward=late)
+    part = np.array([1 - one.share for one in found])
     return Occurrences(
         kind="late-pick",
         node=told,
         begin=host.start[first],
         end=np.array([host.end[one[-1]] for one in picks], np.int64),
-        inside=NOTHING,
-        own=NOTHING,
-        ops=worked(tree, chain, backward=np.ones(len(found), np.bool_)),
-        python=_freed(tree, picks, nodes),
+        inside=work,
+        own=work,
+        ops=worked(tree, chain, backward=late) if on_cpu else NOTHING,
+        python=_freed(tree, picks, nodes) if on_cpu else NOTHING,
         figures={
-            "part": np.array([round((1 - one.share) * MILLION) for one in found], np.int64),
+            "part": np.rint((part if on_cpu else beyond(tree, work, part)) * MILLION).astype(np.int64),
             "dims": tree.dims(told),
         },
         details=[tree.context.names[host.name[one[0]]].removeprefix("aten::") for one in picks],
     )
+
+
+def _on_gpu(tree: Tree, nodes: Ints) -> Ints:
+    """ns of each operator's work on the GPU."""
+    return tree.launched_below(nodes).total(tree.work.end - tree.work.start, len(nodes))
 
 
 def _freed(tree: Tree, picks: list[list[int]], nodes: Ints) -> Pairs:

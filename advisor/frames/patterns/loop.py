@@ -83,10 +83,10 @@ def _occurrences(tree: Tree, kind: str, items: Ints, runs: tuple[Ints, Ints, Int
     )
 
 
-def items_of(tree: Tree, *, shapes: bool = False) -> tuple[Ints, Ints]:
+def items_of(tree: Tree, *, shapes: bool = False, modules: bool = True) -> tuple[Ints, Ints]:
     """Forward operators that Python called, in order, and a number for each that says when, what, in what, and from where.
 
-    With *shapes* it also says on operands of which shapes.
+    With *shapes* it also says on operands of which shapes; without *modules* not in which module.
     """
     host = tree.host
     attributes = host.attributes
@@ -102,7 +102,7 @@ def items_of(tree: Tree, *, shapes: bool = False) -> tuple[Ints, Ints]:
     token = np.zeros(len(nodes), np.int64)
     step = tree.context.recording.host_step_of(host.start[nodes])
     user, module = attributes.user[nodes], attributes.module[nodes]
-    told = [step, host.thread[nodes], around, host.name[nodes], user, module]
+    told = [step, host.thread[nodes], around, host.name[nodes], user, *([module] if modules else [])]
     for values in (*told, tree.dims(nodes)) if shapes else told:
         token = (token ^ values.astype(np.int64)) * _MIX
         token ^= token >> 29

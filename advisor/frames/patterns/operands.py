@@ -9,13 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from advisor.frames import operator_calls
-from advisor.frames.patterns.tree import Pairs, Tree, spread
+from advisor.frames.patterns.dense_embedding import Floats
+from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import moves_no_data
 
 _NUMBERS = re.compile(r"-?\d{1,12}")
+_KERNEL = 3_000.0
+"""ns that a kernel takes for next to nothing."""
 _BEFORE = 16
 """Nodes before an operator in which its operand was expanded."""
 
@@ -103,10 +106,51 @@ def worked(tree: Tree, marks: Pairs, *, backward: Bools) -> Pairs:
     return Pairs(kept[index][order], index[order])
 
 
+def launched_of(tree: Tree, of: Ints) -> Pairs:
+    """GPU work whose launch belongs to a row, where *of* is the row of each node, -1 for none."""
+    launch = tree.work.launch
+    index = np.flatnonzero(launch >= 0)
+    index = index[of[launch[index]] >= 0]
+    return Pairs(of[launch[index]], index).each_once()
+
+
+def launched(tree: Tree, marks: Pairs, *, backward: Bools) -> Pairs:
+    """GPU work below marked nodes, and, of rows where *backward* says so, that of their backward pass."""
+    host, work = tree.host, tree.work
+    own = np.full(host.size, -1, np.int64)
+    own[marks.index] = marks.row
+    index = np.flatnonzero(work.launch >= 0)
+    at = work.launch[index]
+    plain, whole = host.flow(own)[at], host.with_backward(own)[at]
+    row = np.where((whole >= 0) & (backward[np.maximum(whole, 0)] | (plain >= 0)), whole, -1)
+    index, row = index[row >= 0], row[row >= 0]
+    order = np.argsort(row, kind="stable")
+    return Pairs(row[order], index[order])
+
+
+def beyond(tree: Tree, work: Pairs, part: Floats) -> Floats:
+    """The *part* of each row's time that goes, but for what its kernels take however little they do."""
+    count = np.bincount(work.row, minlength=len(part))
+    time = work.total(tree.work.end - tree.work.start, len(part))
+    left: Floats = np.maximum(part - _KERNEL * count / np.maximum(time, 1), 0)
+    return left
+
+
 def with_python(tree: Tree, nodes: Pairs) -> tuple[Pairs, Pairs]:
     """Rows of `ops` at or below nodes, and segments of the ledger in which Python leads to them, in a program on the CPU."""
     ops = tree.rows_of_ops(nodes)
     return ops, leading(tree, ops)
+
+
+def owned(tree: Tree, of: Ints) -> tuple[Pairs, Pairs, Pairs]:
+    """GPU work of the nodes that belong to rows; in a program on the CPU their rows of `ops`, and the Python that leads there."""
+    if tree.context.cpu_program:
+        rows = of[tree.context.op_rows]
+        index = np.flatnonzero(rows >= 0)
+        order = np.argsort(rows[index], kind="stable")
+        ops = Pairs(rows[index][order], index[order])
+        return NOTHING, ops, leading(tree, ops)
+    return launched_of(tree, of), NOTHING, NOTHING
 
 
 def leading(tree: Tree, ops: Pairs) -> Pairs:

@@ -19,6 +19,7 @@ from advisor.frames.patterns.operands import (
     following,
     forward,
     keys,
+    launched_of,
     numbers,
     stored,
     worked,
@@ -26,6 +27,7 @@ from advisor.frames.patterns.operands import (
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
+from advisor.timeline.calls import BACKWARD
 
 _DIFFERENCE, _PRODUCT, _SQUARED, _ABSOLUTE = range(4)
 _FORMS = {_PRODUCT: "products", _SQUARED: "squared differences", _ABSOLUTE: "absolute differences"}
@@ -49,6 +51,13 @@ _SUMS = frozenset({"sum", "mean", "nansum"})
 _NORMS = {"norm": 2, "linalg_vector_norm": 2, "linalg_norm": 2, "frobenius_norm": 1}
 """Norms, and the place of their dimensions."""
 _TWO = ("2", "2.", "2.0")
+_LEFT = {_PRODUCT: (1, 2), _SQUARED: (6, 10)}
+"""Numbers for each pair that are read or written where a product takes the place of the tensor of pairs: forward and backward.
+Of distances that is its result, the squares that are added to it, what keeps it above 0 and its root."""
+_PRODUCTS = (0.06, 0.12)
+"""Arithmetic of these products, as a part of a pass that writes the tensor of pairs: 32-bit units of V100 to H100 take 3 to 6 %."""
+_LEAST_NS = 2000
+"""The least time of each of these passes: of short kernels, which read and write."""
 
 
 @dataclass(frozen=True)
@@ -79,39 +88,106 @@ class _Sum:
 
 
 def pairwise(tree: Tree) -> Occurrences | None:
-    """One row per tensor of all pairs on the CPU that is summed up, and used for nothing else.
+    """One row per tensor of all pairs that is summed up, and used for nothing else.
 
-    ``repeats`` says how many times larger than its operands it is, ``length`` over how many numbers of a pair it is summed.
+    ``repeats`` says how many times larger than its operands it is, ``length`` over how many numbers of a pair it is summed, and
+    ``part`` is what a product, or torch.cdist, spares of its time at most. On a GPU it is a row where anything is spared; sums of
+    absolute differences are none: torch.cdist writes such a tensor there as well, for their gradient.
     """
-    made = _made(tree) if tree.context.cpu_program else None
+    made = _made(tree) if tree.context.cpu_program or tree.context.device >= 0 else None
     sums = _sums(tree, made) if made is not None else []
     if made is None or not sums:
         return None
+    if tree.context.cpu_program:
+        own = _marks(tree, made, sums)
+        ops = worked(tree, own, backward=np.ones(len(sums), np.bool_))
+        facts = [made.fact[one.row] for one in sums]
+        parts = [_spared(fact, one.form) for fact, one in zip(facts, sums, strict=True)]
+        return _occurrences(tree, made, sums, parts, NOTHING, ops)
+    parts = _spared_on_gpu(tree, made, sums)
+    sums = [one for one, part in zip(sums, parts, strict=True) if part > 0]
+    if not sums:
+        return None
+    inside = _launched(tree, _marks(tree, made, sums))
+    return _occurrences(tree, made, sums, [part for part in parts if part > 0], inside, NOTHING)
+
+
+def _occurrences(tree: Tree, made: _Made, sums: list[_Sum], parts: list[int], inside: Pairs, ops: Pairs) -> Occurrences:
     nodes = made.node[[one.row for one in sums]]
     facts = [made.fact[one.row] for one in sums]
-    marks = [(row, node) for row, one in enumerate(sums) for node in one.nodes]
-    own = Pairs(*(np.array(column, np.int64) for column in zip(*marks, strict=True)))
-    wide = expansions(tree, nodes, np.array([math.prod(fact.shape) for fact in facts], np.int64))
     return Occurrences(
         kind="pairwise",
         node=nodes,
         begin=tree.host.start[nodes],
         end=tree.host.end[[max(one.nodes) for one in sums]],
-        inside=NOTHING,
-        own=NOTHING,
-        ops=worked(tree, join(wide, own), backward=np.ones(len(nodes), np.bool_)),
+        inside=inside,
+        own=inside,
+        ops=ops,
         figures={
             "repeats": np.array([fact.times for fact in facts], np.int64),
-            "length": np.array([math.prod(fact.shape[dim] for dim in fact.shared) for fact in facts], np.int64),
-            "part": np.array([_spared(fact, one.form) for fact, one in zip(facts, sums, strict=True)], np.int64),
+            "length": np.array(
+                [_width(tree, fact, one.nodes[-1]) for fact, one in zip(facts, sums, strict=True)], np.int64
+            ),
+            "part": np.array(parts, np.int64),
             "dims": tree.dims(nodes),
         },
         details=[_FORMS[one.form] for one in sums],
     )
 
 
+def _marks(tree: Tree, made: _Made, sums: list[_Sum]) -> Pairs:
+    """Pairs of a row and each of its operators, with what expanded its operands."""
+    nodes = made.node[[one.row for one in sums]]
+    marks = [(row, node) for row, one in enumerate(sums) for node in one.nodes]
+    own = Pairs(*(np.array(column, np.int64) for column in zip(*marks, strict=True)))
+    sizes = np.array([math.prod(made.fact[one.row].shape) for one in sums], np.int64)
+    return join(expansions(tree, nodes, sizes), own)
+
+
+def _launched(tree: Tree, marks: Pairs) -> Pairs:
+    """GPU work of some operators, and of their backward pass."""
+    own = np.full(tree.host.size, -1, np.int64)
+    own[marks.index] = marks.row
+    return launched_of(tree, tree.host.with_backward(own))
+
+
+def _spared_on_gpu(tree: Tree, made: _Made, sums: list[_Sum]) -> list[int]:
+    """Millionths of the time that are spared on a GPU: all but what the products take, told by the pass that writes the tensor."""
+    count, work = len(sums), tree.work
+    first = tree.launched_below(made.node[[one.row for one in sums]]).total(work.end - work.start, count)
+    inside = _launched(tree, _marks(tree, made, sums))
+    time = inside.total(work.end - work.start, count)
+    late = tree.context.phases(work.launch[inside.index]) == BACKWARD
+    trains = np.bincount(inside.row[late], minlength=count) > 0
+    found = []
+    for one, pass_ns, own_ns, late_too in zip(sums, first.tolist(), time.tolist(), trains.tolist(), strict=True):
+        left = _left(one.form, _width(tree, made.fact[one.row], one.nodes[-1]), pass_ns, late_too)
+        found.append(round(MILLION * max(1 - left / max(own_ns, 1), 0)))
+    return found
+
+
+def _width(tree: Tree, fact: _All, node: int) -> int:
+    """Numbers of each pair that an operator sums up."""
+    name = tree.context.names[tree.host.name[node]].removeprefix("aten::")
+    place = 2 if f"aten::{name}" in _WHOLE else _NORMS.get(name, 1)
+    told = numbers(tree.texts(int(tree.context.op_column(np.array([node]), "concrete")[0])), place)
+    rank = len(fact.shape)
+    dims = {dim % rank for dim in told if -rank <= dim < rank} if told else set(fact.shared)
+    return math.prod(fact.shape[dim] for dim in dims)
+
+
+def _left(form: int, width: int, pass_ns: int, trains: bool) -> float:
+    """ns that products and what is done to their result take, where writing the tensor of pairs takes *pass_ns*; none for sums of
+    absolute differences: infinite.
+    """
+    if form not in _LEFT:
+        return math.inf
+    passes = sum(_LEFT[form][: 1 + trains])
+    return passes * max(pass_ns / max(width, 1), _LEAST_NS) + sum(_PRODUCTS[: 1 + trains]) * pass_ns
+
+
 def _spared(fact: _All, form: int) -> int:
-    """Millionths of the time that are spared: the part that a product or torch.cdist did not take, at most."""
+    """Millionths of the time that are spared on the CPU: the part that a product or torch.cdist did not take, at most."""
     return round(MILLION * (0.9 if form == _ABSOLUTE else 1.0 if math.prod(fact.shape) > _CACHED else 0.92))
 
 

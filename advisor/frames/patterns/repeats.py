@@ -15,10 +15,12 @@ import numpy as np
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.operands import (
     around,
+    beyond,
     expansions,
     following,
     forward,
     keys,
+    launched,
     numbers,
     stored,
     worked,
@@ -26,6 +28,7 @@ from advisor.frames.patterns.operands import (
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import BACKWARD
 
 _MAKERS = frozenset(
     f"aten::{name}"
@@ -49,6 +52,9 @@ _EXPANDED = 0.15
 """Part of a gather and its backward pass that an expanded index spared at two sizes: 11 to 21 %."""
 _LARGE = 1 << 23
 """Elements from where on a tensor's memory is mapped anew each time, so that a concatenation costs more than its layer."""
+_GPU_BYTE, _WIDE = 1 / 400, 4
+"""ns a byte on a GPU, carefully, and bytes of a number at most: the layer's output is written for each row anyway, and read twice
+for its gradient."""
 _REACH = 300
 _MOST = 20_000
 
@@ -126,11 +132,11 @@ def _other(tree: Tree, node: int, size: int) -> int:
 
 
 def repeated_rows(tree: Tree) -> Occurrences | None:
-    """One row per layer on the CPU over rows that were put together from rows repeated eight times or more.
+    """One row per layer over rows that were put together from rows repeated eight times or more.
 
-    ``length`` is the layer's width, ``part`` the repeated columns of it.
+    ``length`` is the layer's width, ``part`` what goes with the repeated columns of it.
     """
-    joins = forward(tree, ["aten::cat"]) if tree.context.cpu_program else np.zeros(0, np.int64)
+    joins = forward(tree, ["aten::cat"])
     copies = tree.once(_copies) if len(joins) else None
     if not len(joins) or len(joins) > _MOST:
         return None
@@ -168,20 +174,37 @@ def repeated_rows(tree: Tree) -> Occurrences | None:
     ]
     if not len(joined):
         return None
+    return _of_rows(
+        tree, joins[joined], taker[joined], join(*parts), [one[joined] for one in (width, repeated, outputs, size)]
+    )
+
+
+def _of_rows(tree: Tree, joins: Ints, takers: Ints, marks: Pairs, sizes: list[Ints]) -> Occurrences:
+    """Layers over joined rows: *sizes* are columns, those of them that are repeated, outputs, and elements that are joined."""
+    on_cpu, late = tree.context.cpu_program, np.ones(len(joins), np.bool_)
+    width, repeated, outputs, size = sizes
+    work = NOTHING if on_cpu else launched(tree, marks, backward=late)
+    if on_cpu:
+        part = _spared(repeated / width, outputs / width, size > _LARGE)
+    else:
+        passes = np.where(
+            np.bincount(work.row, tree.context.phases(tree.work.launch[work.index]) == BACKWARD, len(joins)), 3, 1
+        )
+        time = np.maximum(work.total(tree.work.end - tree.work.start, len(joins)), 1)
+        kept = passes * _WIDE * (size // width) * outputs * _GPU_BYTE / time
+        part = beyond(tree, work, np.minimum(repeated / width, 1.0) - kept)
     return Occurrences(
         kind="repeated-rows",
-        node=joins[joined],
-        begin=tree.host.start[joins[joined]],
-        end=tree.host.end[taker[joined]],
-        inside=NOTHING,
-        own=NOTHING,
-        ops=worked(tree, join(*parts), backward=np.ones(len(joined), np.bool_)),
+        node=joins,
+        begin=tree.host.start[joins],
+        end=tree.host.end[takers],
+        inside=work,
+        own=work,
+        ops=worked(tree, marks, backward=late) if on_cpu else NOTHING,
         figures={
-            "length": width[joined],
-            "part": np.rint(_spared(repeated / width, outputs / width, size > _LARGE)[joined] * MILLION).astype(
-                np.int64
-            ),
-            "dims": tree.dims(joins[joined]),
+            "length": width,
+            "part": np.rint(part * MILLION).astype(np.int64),
+            "dims": tree.dims(joins),
         },
     )
 

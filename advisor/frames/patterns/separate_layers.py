@@ -16,9 +16,10 @@ from itertools import pairwise
 import numpy as np
 
 from advisor.frames import optimizers
-from advisor.frames.patterns.dense_embedding import Floats
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of, spread
-from advisor.frames.patterns.turns import Turns, owned, turns
+from advisor.frames.patterns.dense_embedding import MILLION, Floats
+from advisor.frames.patterns.operands import launched_of
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
+from advisor.frames.patterns.turns import LEAST, Turns, owned, turns_of_layers
 from advisor.frames.patterns.updates import Shape, first_operand
 from advisor.intervals import Ints, distinct
 from advisor.timeline.calls import BACKWARD, OP
@@ -37,6 +38,8 @@ _RESHAPES = re.compile(
 )
 _STORE = "torch::autograd::AccumulateGrad"
 _STORING = f"autograd::engine::evaluate_function: {_STORE}"
+_ADDS = frozenset({"aten::add", "aten::add_"})
+_FACTORS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::convolution_backward"})
 _ALL, _MOST = 0.9, 0.5
 _LARGE = 1 << 14
 """Elements of a weight from which on its update takes as long stacked as alone: what a fused one spares is another finding's."""
@@ -45,6 +48,12 @@ _SMALL, _HALF, _HALF_UPDATE = 0.88, 2e6, 10_000
 of a weight, from which on it is half of that."""
 _LONG_NS = 200_000
 """From so long on what else a turn does is work of its own, and no matter of calls."""
+_GPU_BYTE, _GPU_FLOP, _GPU_CALLS_NS = 1 / 1000, 1 / 10_000, 50_000
+"""ns a byte and an operation of a batched product on a GPU, and what its kernels take at least: careful for a large GPU."""
+_BYTES, _TRAINING = 4, 3
+"""Bytes of a number; times that a product, its operands and its result come up in training."""
+_TURNS_LEFT = 2
+"""Turns of the host's time that the batched form takes: its product, and what stands around it."""
 
 
 @dataclass(eq=False)
@@ -66,43 +75,48 @@ class _Marks:
 
 
 def separate_layers(tree: Tree) -> Occurrences | None:
-    """One row per loop on the CPU that calls eight layers or more of the same shapes, with a weight of its own each.
+    """One row per loop that calls eight layers or more of the same shapes, with a weight of its own each.
 
     ``repeats`` are its turns, ``length`` the elements of the first weight, and ``part`` what a batched product spares of what it
-    owns: the operators of the turns, their backward, what joins their results, the gradients that are stored, the weights'
-    part of the optimizer's step, and the Python that leads to all of these.
+    owns: the operators of the turns, their backward, what joins their results, and, on the CPU, the gradients that are stored, the
+    weights' part of the optimizer's step, and the Python that leads to all of these. On a GPU loops of convolutions are none: one
+    with groups may take as long.
     """
-    stores = tree.ops(tree.codes_of(_STORE.__eq__)) if tree.context.cpu_program else np.zeros(0, np.int64)
-    loops = [loop for one in turns(tree) if (loop := _loop(one)) is not None] if len(stores) else []
-    loops = _learning(tree, loops, stores)
+    on_cpu = tree.context.cpu_program
+    stores = tree.ops(tree.codes_of(_STORE.__eq__)) if on_cpu or tree.context.device >= 0 else np.zeros(0, np.int64)
+    found = turns_of_layers(tree) if len(stores) >= LEAST else []
+    loops = _learning(tree, [loop for one in found if (loop := _loop(one)) is not None], stores)
+    loops = _side_by_side(tree, loops)
+    if not on_cpu:
+        loops = [loop for loop in loops if not any("conv" in loop.turns.names[at] for at in loop.layers)]
     if not loops:
         return None
-    host, count = tree.host, len(loops)
-    marks = _Marks(np.full(host.size, -1, np.int64), np.zeros(host.size))
-    for row, loop in enumerate(loops):
-        for place, spared in loop.spared.items():
-            nodes = loop.turns.nodes[:, place]
-            marks.own[nodes], marks.rate[nodes] = row, spared
-        joined = loop.turns.join()
-        marks.own[joined], marks.rate[joined] = row, 1.0
-    source = np.full(host.size, -1, np.int64)
+    marks = _turns_of(tree, loops)
+    source = np.full(tree.host.size, -1, np.int64)
     marked = np.flatnonzero(marks.own >= 0)
     source[marked] = marked
-    of = host.with_backward(source)[tree.context.op_rows]
-    _update(tree, loops, stores, marks)
-    updated = np.flatnonzero((marks.own >= 0) & (source < 0))
-    source[:] = -1
-    source[updated] = updated
-    of = np.where(of >= 0, of, host.flow(source)[tree.context.op_rows])
-    ops, python, part = owned(tree, of, marks.own, marks.rate, count)
+    of = tree.host.with_backward(source)
+    ops, python, inside = NOTHING, NOTHING, NOTHING
+    if on_cpu:
+        of = of[tree.context.op_rows]
+        _update(tree, loops, stores, marks)
+        updated = np.flatnonzero((marks.own >= 0) & (source < 0))
+        source[:] = -1
+        source[updated] = updated
+        of = np.where(of >= 0, of, tree.host.flow(source)[tree.context.op_rows])
+        ops, python, part = owned(tree, of, marks.own, marks.rate, len(loops))
+    else:
+        inside = launched_of(tree, np.where(of >= 0, marks.own[of], -1))
+        part = _spared_on_gpu(tree, loops, of, inside)
     first = np.array([loop.turns.nodes[0, loop.layers[0]] for loop in loops], np.int64)
     return Occurrences(
         kind="separate-layers",
         node=first,
-        begin=host.start[np.array([loop.turns.nodes[0, 0] for loop in loops])],
-        end=host.end[np.array([loop.turns.nodes[-1, -1] for loop in loops])],
-        inside=NOTHING,
-        own=NOTHING,
+        begin=tree.host.start[np.array([loop.turns.nodes[0, 0] for loop in loops])],
+        end=tree.host.end[np.array([loop.turns.nodes[-1, -1] for loop in loops])],
+        inside=inside,
+        own=inside,
+        idle=not on_cpu,
         ops=ops,
         python=python,
         figures={
@@ -113,6 +127,61 @@ def separate_layers(tree: Tree) -> Occurrences | None:
         },
         details=[_spell(loop.turns) for loop in loops],
     )
+
+
+def _turns_of(tree: Tree, loops: list[_Loop]) -> _Marks:
+    """Mark the operators of the loops' turns, and those that join their results."""
+    marks = _Marks(np.full(tree.host.size, -1, np.int64), np.zeros(tree.host.size))
+    for row, loop in enumerate(loops):
+        for place, spared in loop.spared.items():
+            nodes = loop.turns.nodes[:, place]
+            marks.own[nodes], marks.rate[nodes] = row, spared
+        joined = loop.turns.join()
+        marks.own[joined], marks.rate[joined] = row, 1.0
+    return marks
+
+
+def _spared_on_gpu(tree: Tree, loops: list[_Loop], of: Ints, inside: Pairs) -> Ints:
+    """Millionths of what loops own on a GPU that go: all but the batched form's kernels, or the time that the host takes for it.
+
+    *of* is the marked operator that each node belongs to.
+    """
+    host, count = tree.host, len(loops)
+    taken = np.bincount(
+        np.maximum(of[tree.work.launch[inside.index]], 0),
+        tree.work.end[inside.index] - tree.work.start[inside.index],
+        host.size,
+    )
+    lasting = np.zeros(count)
+    nodes = tree.outermost[of[tree.outermost] >= 0]
+    row = np.full(host.size, -1, np.int64)
+    for number, loop in enumerate(loops):
+        row[loop.turns.nodes.ravel()] = number
+    known = nodes[row[of[nodes]] >= 0]
+    np.add.at(lasting, row[of[known]], (host.end - host.start)[known])
+    kernels = inside.total(tree.work.end - tree.work.start, count)
+    found = []
+    for number, loop in enumerate(loops):
+        one = loop.turns
+        left = float(_GPU_CALLS_NS)
+        for place in loop.spared:
+            time = float(taken[one.nodes[:, place]].sum())
+            left += time / one.count if one.picked(place) else min(time, one.count * _on_gpu(one, place, loop.layers))
+        whole = max(lasting[number], kernels[number], 1)
+        left += _TURNS_LEFT / one.count * (whole - kernels[number])
+        found.append(round(MILLION * max(1 - left / whole, 0)))
+    return np.array(found, np.int64)
+
+
+def _on_gpu(one: Turns, place: int, layers: list[int]) -> float:
+    """ns that an operator's part of a batched one takes, with its gradient, by its bytes and arithmetic."""
+    numbers = sum(size_of(shape) for shape in one.tensors(place))
+    if place not in layers:
+        return _TRAINING * _BYTES * 2 * numbers * _GPU_BYTE
+    takes, gives = _widths(one, place)
+    rows = size_of(_input(one, place)) // max(takes, 1)
+    moved = _BYTES * (numbers + rows * gives) * _GPU_BYTE
+    return _TRAINING * (moved + 2 * rows * size_of(_weight(one, place)) * _GPU_FLOP)
 
 
 def _spell(one: Turns) -> str:
@@ -218,6 +287,37 @@ def _learning(tree: Tree, loops: list[_Loop], stores: Ints) -> list[_Loop]:
             loop.weights = own + _biases(loop, stored, step)
             kept.append(loop)
     return kept
+
+
+def _side_by_side(tree: Tree, loops: list[_Loop]) -> list[_Loop]:
+    """Return the loops without stacks: where a turn could take what the one before it gave, its gradients must say otherwise.
+
+    Those of layers on one input are added up, layer by layer, or none needs its input's: one product each instead of two.
+    """
+    host, doubted = tree.host, [loop for loop in loops if _fits_behind(loop)]
+    if not doubted:
+        return loops
+    own = np.full(host.size, -1, np.int64)
+    for row, loop in enumerate(doubted):
+        own[loop.turns.nodes[:, loop.layers[0]]] = row
+    of = host.with_backward(own)
+    late = (of >= 0) & (host.group == OP) & (host.attributes.phase == BACKWARD)
+    adds, products = (
+        np.bincount(of[late & tree.codes_of(names.__contains__)[host.name]], minlength=len(doubted))
+        for names in (_ADDS, _FACTORS)
+    )
+    stacks = {
+        id(loop)
+        for loop, added, multiplied in zip(doubted, adds.tolist(), products.tolist(), strict=True)
+        if added < _ALL * (loop.turns.count - 1) and _ALL * multiplied > loop.turns.count
+    }
+    return [loop for loop in loops if id(loop) not in stacks]
+
+
+def _fits_behind(loop: _Loop) -> bool:
+    """Tell whether the first layer of a turn could take what the last one of the turn before gave."""
+    one = loop.turns
+    return not _sliced(one, loop.layers) and _widths(one, loop.layers[0])[0] == _widths(one, loop.layers[-1])[1]
 
 
 def _turned(shape: Shape) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.generation import Operands, growing
+from advisor.frames.patterns.generation import Operands, copied_cache, growing
 from advisor.frames.patterns.operands import forward, keys, numbers
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
@@ -21,39 +21,48 @@ _NEAR = 12
 _TURNS = 3
 _GROWN = 5
 _MOST = 20_000
+_GPU_CALLS = 10_000.0
+"""ns on a GPU of the few kernels that find places in a ring and write to them."""
 _Fact = tuple[Shape, int, int, int] | None
 SHIFTED, GROWN = "shifted", "grown"
 
 
 def shifted_buffers(tree: Tree) -> Occurrences | None:
-    """One row per concatenation on the CPU of most of a buffer with a few rows, to be that buffer from then on.
+    """One row per concatenation of most of a buffer with a few rows, to be that buffer from then on.
 
     Shifted: a slice that drops as many rows as are put to it, so that the length stays, three times or more. Grown: each time
-    longer by what is put behind it, five times or more; in inference the caches of keys and values are another kind of pattern.
-    ``length`` are the rows that are new, ``repeats`` those of the buffer.
+    longer by what is put behind it, five times or more; in inference the caches of keys and values are another kind of pattern, and
+    on a GPU always.
+    ``length`` are the rows that are new, ``repeats`` those of the buffer; ``part`` is all of it but, on a GPU, the kernels that
+    write the new rows by their places.
     """
-    nodes = forward(tree, ["aten::cat"]) if tree.context.cpu_program else np.zeros(0, np.int64)
+    nodes = forward(tree, ["aten::cat"])
     if not 0 < len(nodes) <= _MOST:
         return None
     shifted, kept, new = _shifted(tree, nodes)
     place, length, step = growing(tree, nodes, _rows_behind, _GROWN)
     place, length, step = place[length >= _KEPT * step], length[length >= _KEPT * step], step[length >= _KEPT * step]
     fresh = ~np.isin(nodes[place], shifted)
+    if fresh.any() and not tree.context.cpu_program and (cache := copied_cache(tree)) is not None:
+        fresh &= ~np.isin(nodes[place], cache.node)
     told = np.concatenate([shifted, nodes[place][fresh]])
     if not len(told):
         return None
+    work = NOTHING if tree.context.cpu_program else tree.launched_below(told)
+    taken = work.total(tree.work.end - tree.work.start, len(told))
+    part = np.ones(len(told)) if tree.context.cpu_program else np.maximum(1 - _GPU_CALLS / np.maximum(taken, 1), 0)
     return Occurrences(
         kind="copied-buffer",
         node=told,
         begin=tree.host.start[told],
         end=tree.host.end[told],
-        inside=NOTHING,
-        own=NOTHING,
-        ops=tree.ops_below(told),
+        inside=work,
+        own=work,
+        ops=tree.ops_below(told) if tree.context.cpu_program else NOTHING,
         figures={
             "repeats": np.concatenate([kept, length[fresh]]),
             "length": np.concatenate([new, step[fresh]]),
-            "part": np.full(len(told), MILLION, np.int64),
+            "part": np.rint(part * MILLION).astype(np.int64),
             "dims": tree.dims(told),
         },
         details=[SHIFTED] * len(shifted) + [GROWN] * int(fresh.sum()),

@@ -1,4 +1,4 @@
-"""Loops in Python on the CPU, turn by turn: what an operator of a turn takes is told by the operators before it, and their shapes.
+"""Loops in Python, turn by turn: what an operator of a turn takes is told by the operators before it, and their shapes.
 
 No trace says which tensor an operator reads. So what feeds one is looked for backwards from it, through operators that hand one
 tensor on (views, activations, layers), to one that picks another part of the same tensor in every turn, or to one that mixes.
@@ -151,14 +151,26 @@ class Turns:
 
 
 def turns(tree: Tree) -> list[Turns]:
-    """All runs of eight turns or more in a program on the CPU."""
+    """All runs of eight turns or more."""
     return tree.once(_turns)
 
 
+def turns_of_layers(tree: Tree) -> list[Turns]:
+    """The same where each turn may run in a module of its own."""
+    return tree.once(_turns_of_layers)
+
+
 def _turns(tree: Tree) -> list[Turns]:
-    if not tree.context.cpu_program:
-        return []
-    items, token = items_of(tree, shapes=True)
+    return _found(tree, *items_of(tree, shapes=True))
+
+
+def _turns_of_layers(tree: Tree) -> list[Turns]:
+    if not (tree.host.attributes.module >= 0).any():
+        return turns(tree)
+    return _found(tree, *items_of(tree, shapes=True, modules=False))
+
+
+def _found(tree: Tree, items: Ints, token: Ints) -> list[Turns]:
     found = runs(token, LEAST)
     if len(found) > _MOST_RUNS:
         return []

@@ -112,6 +112,8 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
     if causes := time_line(analysis.summary, width):
         lines.append((causes,))
+    if unlike := unprofiled_line(analysis.summary, width):
+        lines.append((unlike,))
     if analysis.memory_peak is not None:
         lines += _wrapped(holders.sentence(analysis.memory_peak), width)
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
@@ -132,7 +134,25 @@ def time_line(summary: Summary, width: int) -> str:
     if summary.unsteady:
         unit += " steady" if summary.step_ms else " outside start-up"
         whole += "" if summary.step_ms else f" of {duration(summary.window_ms)}"
-    first = f"{unit} {whole}: "
+    return _in_a_line(f"{unit} {whole}: ", parts, width)
+
+
+def unprofiled_line(summary: Summary, width: int) -> str:
+    """Return the same of the step without the profiler, where that is divided otherwise; else nothing."""
+    shares, recorded = summary.unprofiled_causes, summary.steady_causes
+    if (
+        summary.unprofiled_ms is None
+        or not shares
+        or all(abs(shares.get(k, 0.0) - v) < _UNLIKE for k, v in recorded.items())
+    ):
+        return ""
+    ordered = sorted(shares.items(), key=lambda one: -one[1])
+    parts = [(cause.replace("_", " "), 100 * part) for cause, part in ordered if 100 * part >= _SHOWN]
+    return _in_a_line(f"without the profiler {duration(summary.unprofiled_ms)}: ", parts, width)
+
+
+def _in_a_line(first: str, parts: Sequence[tuple[str, float]], width: int) -> str:
+    """Return as many of the causes, with their percents, as fit a line; the others together."""
     for count in range(len(parts), 0, -1):
         rest = sum(part for _, part in parts[count:])
         shown = [f"{name} {part:.1f} %" for name, part in parts[:count]] + ([f"other {rest:.1f} %"] if rest else [])
@@ -168,6 +188,8 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     return _faster(summary, _holder(summary)) + mfu
 
 
+_UNLIKE = 0.1
+"""Difference of a cause's share from which on the step without the profiler has a line of its own."""
 _SHOWN = 0.05
 """Percent from which on a cause does not round to nothing."""
 _BUSY = 0.75
@@ -209,7 +231,7 @@ def _limits(holds: str) -> str:
 
 def _holder(summary: Summary) -> str:
     """Name what limits the step beside kernels: the largest cause that is none of them; nothing where that is no answer."""
-    causes = summary.steady_causes or summary.causes
+    causes = summary.unprofiled_causes or summary.steady_causes or summary.causes
     rest = {name: part for name, part in causes.items() if name in _HOLDERS}
     most = max(rest, key=lambda name: rest[name], default="")
     if most == "communication" and 2 * (summary.rank_wait_ms or 0.0) >= rest[most] * summary.whole_ms:

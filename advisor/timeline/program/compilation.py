@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from advisor.intervals import Bools, distinct
+from advisor.intervals import inside as within
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import any_match, names_of
@@ -64,6 +65,9 @@ def _scripted(context: Context) -> bool:
     ops = np.flatnonzero(host.group == OP)
     if not len(ops):
         return True  # kernels alone: their names say it
+    # One helper that is specialized takes long, once.
+    later = ops[~within(context.waits.startup.spans(), host.start[ops])]
+    ops = later if len(later) else ops
     around = distinct(host.parent[ops[marks[host.name[ops]]]])
     around = around[(around >= 0) & (host.group[around] == OP)]
     inside = marks[host.name]
