@@ -349,7 +349,7 @@ class Replay:
     def _supposed(self) -> list[Host]:
         """A host faster than the one that steps without the profiler tell of: where the device fills these, they rule none out."""
         bare, faster = self.context.once(unprofiled), Host(share=_WITHOUT_STACKS)
-        if bare is None or self._hosts[0].share <= faster.share:
+        if bare is None or bare.pace is not None or self._hosts[0].share <= faster.share:
             return []
         aim = bare.step_ns / self.context.step_ns * self.step_ns(self.base)
         fills = self.step_ns(self.run(self.with_host(faster))[1]) >= aim * (1 - _FILLED)

@@ -421,8 +421,8 @@ def test_experts_stand_at_the_line_below_which_their_stacks_are_not_the_gates(pa
         ("h100_bert_small.json.gz", {}),  # scaled_dot_product_attention
         ("h100_qwen_0.5b.json.gz", {"attention-copy": 24}),
         ("v100_resnet50_workers0.json.gz", {}),
-        # Four checkpointed layers, three steps.
-        ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12, "repeat": 6}),
+        # Four checkpointed layers, three steps; 62 parameters, each scaled into a bucket and copied back.
+        ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12, "repeat": 6, "reducer": 372}),
         ("a100_particle_transformer/batch32.json.gz", {"attention": 10, "conv-bias": 4}),
         ("mi250_minitoy_train.json.gz", {"cpu-created": 2}),
         ("a100_copies_pinned.json.gz", {}),  # copies both ways of one shape, which are not one tensor
