@@ -348,9 +348,10 @@ class Replay:
     @cached_property
     def _supposed(self) -> list[Host]:
         """A host faster than the one that steps without the profiler tell of: where the device fills these, they rule none out."""
-        bare, faster = self.context.once(unprofiled), Host(share=_WITHOUT_STACKS)
-        if bare is None or bare.pace is not None or self._hosts[0].share <= faster.share:
+        bare = self.context.once(unprofiled)
+        if bare is None or bare.pace is not None or self._hosts[0].share <= _WITHOUT_STACKS:
             return []
+        faster = self._hosts[0]._replace(share=_WITHOUT_STACKS)
         aim = bare.step_ns / self.context.step_ns * self.step_ns(self.base)
         fills = self.step_ns(self.run(self.with_host(faster))[1]) >= aim * (1 - _FILLED)
         return [faster] if fills else []
