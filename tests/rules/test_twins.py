@@ -98,3 +98,36 @@ def test_samples_of_which_nearly_all_are_the_same(tmp_path: Path) -> None:
     findings, because = found(crops(repeated=True), tmp_path)
     assert findings["cpu/repeated-module"].severity == "high"
     assert because["kernels/one-by-one"] == "its time is already owned by cpu/repeated-module"
+
+
+def masked() -> TraceBuilder:
+    """Steps of four layers that each build a causal mask at line 14, of numbers alone, and multiply something for 1 ms."""
+    b = TraceBuilder(A100, host_us=1)
+    b.ran_with(constants=[{"calls": 12, "share": 1.0, "file": "model.py", "line": 14}])
+    size = 1024
+
+    def run(name: str, us: float, shapes: list[list[int]], types: list[str], values: list[str]) -> None:
+        args = {"Call stack": "model.py(14): mask;model.py(7): main"}
+        with b.op(name, shapes=shapes, dtypes=types, values=values, us=0 if us else 1, args=args):
+            if us:
+                b.kernel("elementwise_kernel", us=us)
+
+    for _ in range(3):
+        with b.step():
+            for _ in range(4):
+                run("aten::arange", 1, [[]] * 5, ["Scalar", "", "", "", "Scalar"], [str(size), "", "", "", "False"])
+                run("aten::unsqueeze", 0, [[size], []], ["long int", "Scalar"], ["", "0"])
+                run("aten::unsqueeze", 0, [[size], []], ["long int", "Scalar"], ["", "1"])
+                both = [[1, size], [size, 1], []]
+                run("aten::sub", 200, both, ["long int", "long int", "Scalar"], ["", "", "1"])
+                run("aten::gt", 200, [[size, size], []], ["long int", "Scalar"], ["", "0"])
+                with b.op("aten::mm", shapes=[[4096, 4096]] * 2, args={"Call stack": "model.py(20): main"}):
+                    b.kernel(GEMM, us=1000)
+            b.sync()
+    return b
+
+
+def test_a_mask_that_is_built_again_is_no_constant_besides(tmp_path: Path) -> None:
+    findings, because = found(masked(), tmp_path)
+    assert findings["kernels/rebuilt-mask"].severity == "high"
+    assert because["cpu/constant-again"] == "its time is already owned by kernels/rebuilt-mask"
