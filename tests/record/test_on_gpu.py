@@ -1,4 +1,4 @@
-"""What is watched of tensors that lie on a GPU: calls of modules are told by memory and the writes into it, and no byte is read.
+"""Tensors that lie on a GPU, as they are watched: calls of modules are told by memory and the writes into it, and no byte is read.
 
 Bytes of constants and of matrices are: the program waits for the device then, in steps that nobody times. Tensors of float64
 stand for those on a GPU here.

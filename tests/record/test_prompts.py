@@ -17,7 +17,7 @@ PREFIX = [3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79, 50, 28,
 
 
 def looked(*batches: Any, embedding: Any = None) -> Any:
-    """What is told of the embedding's calls with these."""
+    """Return the record of the embedding's calls with these."""
     import torch
 
     from advisor.record.prompts import Prompts

@@ -156,7 +156,7 @@ def converting(*, layers: int = 40) -> TraceBuilder:
 
 
 def test_alone_a_conversion_returns_the_idle_time_that_its_launch_makes() -> None:
-    """What the layer does around its conversion stays: 30 of 80 us of each of 40 layers go, in which the GPU works for 6."""
+    """Of each of 40 layers 30 of 80 us go, in which the GPU works for 6: what the layer does around its conversion stays."""
     result = advisor.analyze(built(converting()), only=["gpu-idle/launch-bound", "precision/cast-churn"])
     launches, casts = finding(result, "gpu-idle/launch-bound"), finding(result, "precision/cast-churn")
     assert result.findings.index(launches) < result.findings.index(casts)
