@@ -165,7 +165,7 @@ def facts(context: Context) -> dict[str, Any]:
         "resident_share": _over(settings.peak_resident_bytes, settings.memory_bytes),
         "bf16_in_hardware": None if sets is None else not BF16.isdisjoint(sets),
         **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
-        "backwards_per_step": _else(settings.backwards_per_step, context),
+        "backwards_per_step": _backwards(settings.backwards_per_step, context),
         "optimizer_fused": fused,
         "autocast": ", ".join(sorted({region.dtype for region in _regions(settings, context)})),
         "compile_modes": ", ".join(sorted({call.mode for call in settings.compiled})),
@@ -180,8 +180,15 @@ def _over(part: int | None, whole: int | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def _else(recorded: float | None, context: Context) -> float | None:
-    return optimizers.backwards_each(context) if recorded is None else recorded
+def _backwards(recorded: float | None, context: Context) -> float | None:
+    """Return the backward passes of a step of an optimizer. The recorder counts those of a step of the loop.
+
+    Where several optimizers step in it, each has passes of its own: a critic's and an actor's are no batch taken in parts.
+    """
+    if recorded is None:
+        return optimizers.backwards_each(context)
+    steps = len(context.recording.steps)
+    return recorded / max(len(optimizers.nodes(context)) / steps, 1.0) if steps else recorded
 
 
 def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:

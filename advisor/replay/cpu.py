@@ -48,8 +48,11 @@ class Thread:
         """Part by which savings may be larger than what is reckoned."""
         return _ERROR if bare_steps(self.context) else 0.0
 
-    def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
-        """Price the fixes and order them by what they return, weighed by confidence; *whole_ms* is the step."""
+    def price(self, claims: Sequence[Claim], whole_ms: float, *, beside: Sequence[Claim] = ()) -> Priced:
+        """Price the fixes and order them by what they return, weighed by confidence; *whole_ms* is the step.
+
+        What stands *beside* them changes nothing here: each takes a share of its own time.
+        """
         ledger, bare = self.context.ledger, self.context.once(unprofiled)
         dur_ns, counted_ns = (ledger.dur_ns, ledger.counted_ns) if bare is None else (bare.dur_ns, bare.counted_ns)
         left = np.bincount(ledger.cause[ledger.counted], weights=dur_ns[ledger.counted], minlength=len(CAUSES))
@@ -74,7 +77,7 @@ class Thread:
         found = joined([[plan[rule] for rule in rules] for rules in order], 0.0, {})
         return replace(found, after=after)
 
-    def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
+    def timeline_with(self, claims: Sequence[Claim], *, beside: Sequence[Claim] = ()) -> pd.DataFrame:
         """The main thread as it would run with the hopeful assumptions of all fixes."""
         import pandas as pd
 

@@ -34,6 +34,8 @@ _NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::|\w+Ba
 _GRADIENT_NODE = "torch::autograd::AccumulateGrad"
 _USUAL = 5
 """Think time before a launch that goes with it is at most this many times the median."""
+_LONG_NS = 1_000_000
+"""Idle stretches from which the host did something else than launch; the limit of gpu-idle/launch-bound."""
 
 
 @dataclass
@@ -79,12 +81,26 @@ class Keep:
         )
 
 
-def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, others: Sequence[Claim] = ()) -> Keep:
+def effect(
+    context: Context,
+    graph: Graph,
+    claim: Claim,
+    *,
+    hopeful: bool,
+    others: Sequence[Claim] = (),
+    beside: Sequence[Claim] = (),
+) -> Keep:
     """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption.
 
-    *others* are the findings beside it: a larger batch does not spread what they own, but for the host's time.
+    *others* are the findings whose fixes are taken as well: a larger batch does not spread what they own, but for the host's
+    time around launches. Of those *beside*, whose fixes are not, it spreads all but the host's long stretches.
     """
-    return _effect(context, graph, claim, others, hopeful=hopeful).narrow()
+    keep = _effect(context, graph, claim, others, hopeful=hopeful)
+    if claim.rule.replay is not None and claim.rule.replay.action == "batch":
+        for other in beside:
+            if FRAMES[other.rule.match.frame] is FRAMES["gaps"]:
+                _not_spread(graph, keep, _long(_host_spans(context, FRAMES["gaps"], other)))
+    return keep.narrow()
 
 
 def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim], *, hopeful: bool) -> Keep:
@@ -357,23 +373,35 @@ def _no_faster_than_the_link(context: Context, graph: Graph, keep: Keep, at: Int
 
 
 def _beside(context: Context, graph: Graph, keep: Keep, others: Sequence[Claim]) -> Keep:
-    """Leave what other findings own as it is, but for the host's own time: what their fixes leave of it is spread as well."""
+    """Leave what other findings own as it is, but for the host's time around launches: that is spread, whoever owns it.
+
+    Long stretches that they own are no launches: who converts, prepares or scores samples there does so for each of them.
+    """
     at = np.full(len(context.recording.work), -1, np.int64)
     at[graph.work] = np.arange(len(graph.work))
-    begin = graph.start - np.maximum(graph.think, 0)
     for other in others:
         frame = FRAMES[other.rule.match.frame]
         works = at[_works(context, frame, other)]
         keep.dur[works[works >= 0]] = 1.0
-        if frame is FRAMES["gaps"]:
-            continue
         spans = _host_spans(context, frame, other)
-        if len(spans.start):
-            part = covered(spans, begin, graph.start) / np.maximum(graph.start - begin, 1)
-            keep.think += (1 - keep.think) * np.clip(part, 0.0, 1.0)
-            part = covered(spans, graph.start, graph.end) / np.maximum(graph.length, 1)
-            keep.call += (1 - keep.call) * np.clip(part, 0.0, 1.0)
+        _not_spread(graph, keep, _long(spans) if frame is FRAMES["gaps"] else spans)
     return keep
+
+
+def _long(spans: Spans) -> Spans:
+    long = spans.end - spans.start >= _LONG_NS
+    return Spans(spans.start[long], spans.end[long])
+
+
+def _not_spread(graph: Graph, keep: Keep, spans: Spans) -> None:
+    """Leave the host's time in some stretches as it is."""
+    if not len(spans.start):
+        return
+    begin = graph.start - np.maximum(graph.think, 0)
+    part = covered(spans, begin, graph.start) / np.maximum(graph.start - begin, 1)
+    keep.think += (1 - keep.think) * np.clip(part, 0.0, 1.0)
+    part = covered(spans, graph.start, graph.end) / np.maximum(graph.length, 1)
+    keep.call += (1 - keep.call) * np.clip(part, 0.0, 1.0)
 
 
 def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:

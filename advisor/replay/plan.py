@@ -120,15 +120,15 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
     from advisor.rulebook import builtin_rules_dir, load
 
     outcome = run(trace, rulebook or load([builtin_rules_dir()]))
-    claims = [outcome.matches[rule] for rule in rules if rule in outcome.matches]
-    claims = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+    claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
     replay = _replay(trace)
     if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
     step = _what_if(replay, claims, rules, trace.priced_ms)
     if step is None:
         raise UsageError(f"{trace.path}: none of {', '.join(rules)} fires there with a price")
-    return Prediction(step, replay.timeline_with(claims))
+    chosen = [claim for claim in claims if claim.rule.id in step.rules]
+    return Prediction(step, replay.timeline_with(chosen, beside=claims))
 
 
 def _replay(trace: Trace) -> Replay | Thread:
@@ -221,7 +221,7 @@ def _what_if(
     chosen = [claim for claim in claims if claim.rule.id in rules]
     if not chosen:
         return None
-    plan = replay.price(chosen, whole_ms).plan
+    plan = replay.price(chosen, whole_ms, beside=claims).plan
     low, high = (whole_ms - plan[-1].low, whole_ms - plan[-1].high) if plan else (0.0, 0.0)
     return PlanStep(
         rules=[claim.rule.id for claim in chosen],

@@ -14,7 +14,7 @@ from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
-from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, idle_of_others, reach, waiting
+from advisor.replay.effect import Floats, Keep, behind_work, held_by_the_link, idle_of_others, reach, waiting
 from advisor.replay.graph import BATCH, PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.queue import Queue, World, effects
@@ -126,8 +126,10 @@ class Replay:
         timeline = simulate.run(self.prepared, replace(keep.change(self.graph), everywhere=everywhere))
         return timeline, measure(self.context, self.graph, timeline)
 
-    def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
+    def price(self, claims: Sequence[Claim], whole_ms: float, *, beside: Sequence[Claim] = ()) -> Priced:
         """Price the fixes and order them: the one that returns most, weighed by confidence, comes first, and so on.
+
+        *beside* are findings whose fixes are not asked for: a larger batch does not spread the host's long stretches there.
 
         *whole_ms* is the step (or window) that shares are of, without the profiler where such steps were timed; replayed times
         are scaled to it. Where stacks slowed the host down, and no such step tells by how much, the hopeful price is that of
@@ -137,7 +139,7 @@ class Replay:
         if self.graph is None:
             return Priced({}, [])
         fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
-        queue = self._queue(fixes, whole_ms)
+        queue = self._queue(fixes, whole_ms, beside)
         order: list[list[str]] = []
         rungs: list[Rung] = []
         while queue.left:
@@ -166,11 +168,11 @@ class Replay:
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)
 
-    def _queue(self, fixes: Sequence[Claim], whole_ms: float) -> Queue:
+    def _queue(self, fixes: Sequence[Claim], whole_ms: float, beside: Sequence[Claim]) -> Queue:
         """The fixes, in a world for each speed that the host may have."""
         hosts, traced = self._hosts, "python" in self.context.tables
         bare = self.context.once(unprofiled) is not None
-        found = effects(self, fixes)
+        found = effects(self, fixes, beside)
         worlds = [World(self, found, host) for host in [*hosts, *self._supposed]]
         base = worlds[0].step_ns
         return Queue(
@@ -297,14 +299,14 @@ class Replay:
         base.pace = host.pace
         return base.narrow()
 
-    def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
-        """The device's work as it would run with the hopeful assumptions of all fixes."""
+    def timeline_with(self, claims: Sequence[Claim], *, beside: Sequence[Claim] = ()) -> pd.DataFrame:
+        """The device's work as it would run with the hopeful assumptions of all fixes; *beside* as in :meth:`price`."""
         import pandas as pd
 
         assert self.graph is not None
         keep = Keep.all_of(self.graph)
-        for claim in claims:
-            keep = keep.and_(effect(self.context, self.graph, claim, hopeful=True))
+        for rest in effects(self, claims, beside).hopeful.values():
+            keep = keep.and_(rest)
         replayed = self.run(keep, everywhere=True)[0]
         work, at = self.context.recording.work, self.graph.work
         columns = {

@@ -27,15 +27,17 @@ class Effects(NamedTuple):
     hopeful: dict[str, Keep]
 
 
-def effects(replay: Replay, fixes: Sequence[Claim]) -> Effects:
-    """Work out what each fix leaves."""
+def effects(replay: Replay, fixes: Sequence[Claim], beside: Sequence[Claim] = ()) -> Effects:
+    """Work out what each fix leaves; *beside* are findings whose fixes are not asked for."""
     assert replay.graph is not None
     context, graph = replay.context, replay.graph
     others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
-    return Effects(
-        cautious={claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes},
-        hopeful={claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes},
-    )
+    beside = [claim for claim in beside if not ranking.is_batch(claim.rule)]
+    rests = [
+        {claim.rule.id: effect(context, graph, claim, hopeful=hopeful, others=others, beside=beside) for claim in fixes}
+        for hopeful in (False, True)
+    ]
+    return Effects(*rests)
 
 
 class World:

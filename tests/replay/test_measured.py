@@ -132,3 +132,22 @@ def test_workers_who_keep_up_behind_the_profiler_are_worth_what_more_of_them_ret
     assert found.findings[0].saving is not None
     assert found.findings[0].saving.low_ms <= gained("ocean_forecast") <= found.findings[0].saving.high_ms
     assert (found.findings[0].where[0].file, found.findings[0].where[0].line) == ("before.py", 41)
+
+
+def test_a_larger_batch_converts_as_many_numbers_a_sample() -> None:
+    """A reinforcement learner makes its batch from lists, 44 of 52 ms a step: no larger batch spreads that, nor do graphs."""
+    trace = str(MEASURED / "faults" / "sac_humanoid.trace.json.gz")
+    analysis = advisor.analyze(trace, what_if=["memory/low-peak"])
+    assert analysis.what_if is not None
+    converting = advisor.read(trace).query(
+        "SELECT sum(dur_ns) / 6e6 FROM gaps WHERE since_op = 'aten::empty' AND dur_ns > 1e6"
+    )
+    assert analysis.what_if.step_ms_after["low"] > 0.9 * float(converting.iloc[0, 0])
+    (launches,) = (f for f in analysis.findings if f.rule == "gpu-idle/launch-bound")
+    assert launches.saving is not None
+    assert launches.saving.alone_ms is None
+    assert launches.cost_ms is not None
+    assert launches.saving.high_ms < launches.cost_ms
+    # Two optimizers with a backward pass each: nothing is accumulated.
+    assert launches.fix is not None
+    assert "Accumulate" not in launches.fix.title

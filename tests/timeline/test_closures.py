@@ -109,6 +109,22 @@ def test_behind_unlike_forward_passes_they_are_no_parts_of_a_batch() -> None:
     assert trace_of(accumulated(2, forward=(9, 2)).to_json()).facts["backwards_per_step"] is None
 
 
+def test_each_of_several_optimizers_has_passes_of_its_own() -> None:
+    """The recorder counts the passes of a step of the loop; a critic's and an actor's are no batch taken in parts."""
+    b = TraceBuilder()
+    for turn in range(3):
+        with b.step():
+            for part in ("critic", "actor"):
+                with b.op("aten::mm", us=10, seq=2 * turn):
+                    b.kernel("ampere_sgemm_128x64_nn", us=10)
+                with b.backward("MmBackward0", 2 * turn, us=10):
+                    b.kernel(f"{part}_sgemm_128x64_nt", us=10)
+                with b.annotation("Optimizer.step#Adam.step"):
+                    b.kernel("multi_tensor_apply_kernel<add>", us=10)
+    assert trace_of(b.ran_with(backwards_per_step=2).to_json()).facts["backwards_per_step"] == 1
+    assert trace_of(accumulated(2).ran_with(backwards_per_step=2).to_json()).facts["backwards_per_step"] == 2
+
+
 def test_without_an_optimizer_there_is_no_update() -> None:
     b = TraceBuilder()
     with b.step(), b.op("aten::mm", us=10):
