@@ -10,7 +10,7 @@ import numpy.typing as npt
 from advisor.intervals import Ints, distinct, fetch
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
-from advisor.timeline.waits import nodes_by_name
+from advisor.timeline.waits import SCALAR, nodes_by_name
 
 _SIZED = re.compile(r"^aten::(?:nonzero|masked_select|_unique2|unique_dim|unique_consecutive)$")
 _READ = re.compile(r"^aten::_local_scalar_dense$")
@@ -39,6 +39,26 @@ def of_library(context: Context) -> bool | None:
     codes = host.attributes.library[nodes]
     foreign = np.array([not file.startswith("torch/") for file in places] + [False], np.bool_)
     return bool(2 * int(foreign[codes].sum()) > len(nodes))
+
+
+def readback(context: Context) -> str | None:
+    """Return the place that most values are read back at inside of modules: ``model.py:12 in forward``; None where there is none.
+
+    No graph of the model can hold that. None without stacks, which alone tell what lies inside of a module.
+    """
+    host, syncs = context.recording.host, context.waits.syncs
+    nodes = syncs.node[syncs.kind == SCALAR]
+    nodes = nodes[fetch(host.attributes.module, nodes) >= 0] if len(nodes) else nodes
+    if "python" not in context.tables or not len(nodes):
+        return None
+    foreign = np.array([not place.file.startswith("torch/") for place in host.places] + [False], np.bool_)
+    library = host.attributes.library[nodes]
+    places = np.where(foreign[library], library, host.attributes.user[nodes])
+    known, count = np.unique(places[places >= 0], return_counts=True)
+    if not len(known):
+        return None
+    place = host.places[int(known[np.argmax(count)])]
+    return f"{place.file.rpartition('/')[2]}:{place.line} in {place.function}"
 
 
 def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]:

@@ -157,6 +157,8 @@ SCHEMA = Schema(
         real("dynamic_sizes", "", "operators a step (in all, without steps) whose output's size depends on data: nonzero, unique, "
              "masked_select; NULL without operators"),
         flag("library_sizes", "most of these are called by a library's code, neither torch's nor the user's; NULL without stacks"),
+        text("readback", "place inside of modules that most values are read back at, as model.py:12 in forward; NULL where "
+             "there is none, and without stacks"),
         flag("cells", "cells of a recurrent layer were called one by one: LSTMCell, GRUCell, RNNCell"),
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
@@ -327,6 +329,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "stack_recorded": "python" in context.tables,
         "dynamic_sizes": dynamic_sizes.count(context),
         "library_sizes": dynamic_sizes.of_library(context),
+        "readback": dynamic_sizes.readback(context),
     }
 
 

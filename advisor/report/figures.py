@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from advisor.counting import counted
+from advisor.counting import counted, duration, part_of
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, percents, size
@@ -36,6 +36,8 @@ LEAST_MFU = 0.0005
 _TOLD_APART = 1.02
 """Times the MFU from which on the HFU is another figure."""
 _MOSTLY = 0.5
+# Of a recording: start-up of so much is said on one screen too.
+_MUCH = 0.2
 """Share of the kernels' time whose work is known, from which on figures of it stand for the step."""
 _NO_SHORTER = 0.98
 """Share of the step from which on one with faster kernels is no shorter."""
@@ -232,6 +234,40 @@ def _left_out(summary: Summary, whole: float) -> list[str]:
     if "after" in shown:
         parts.append(f"{shown['after']} behind the last {'work' if summary.step_ms is None else 'step'}")
     return parts
+
+
+def start_up(summary: Summary) -> str:
+    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing where it is little."""
+    whole = summary.extent_ms or summary.window_ms
+    lead = summary.lead_ms or 0.0
+    led = lead >= UNSTEADY * whole
+    whole += lead * led
+    parts = [*summary.startup, *(summary.lead_startup if led else [])]
+    rest = summary.first_step_ms or 0.0 if parts else 0.0
+    total = sum(part.ms for part in parts) + rest
+    if total < _MUCH * whole or not total:
+        return ""
+    listed = _kinds(parts, UNSTEADY * whole)
+    listed += [f"the rest of the first step {duration(rest)}"] if rest >= UNSTEADY * whole else []
+    kinds_of = f": {', '.join(listed)}" if listed else ""
+    going_on = not summary.steps and summary.steady_causes.get("allocator", 0.0) >= _MUCH
+    warm = f"Warm up before recording{', until no memory is allocated any more' * going_on}"
+    return f"Start-up, not counted, is {part_of(total, whole)}{kinds_of}. {warm}"
+
+
+def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
+    """List kinds of start-up of so many ms and more, the longest first, each with its time and the place of most of it."""
+    kinds: dict[str, list[StartupPart]] = {}
+    for part in parts:
+        kinds.setdefault(part.kind, []).append(part)
+    listed = []
+    for kind, same in sorted(kinds.items(), key=lambda one: -sum(part.ms for part in one[1])):
+        most = max(same, key=lambda part: part.where_ms or 0.0)
+        ms = sum(part.ms for part in same)
+        if ms >= least_ms:
+            place = f" in {clean(most.where)}" if most.where and 2 * (most.where_ms or 0.0) >= ms else ""
+            listed.append(f"{clean(kind)} {duration(ms)}{place}")
+    return listed
 
 
 def not_steady(summary: Summary) -> str:

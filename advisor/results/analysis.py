@@ -121,7 +121,8 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     kind: Annotated[
         Name,
         doc(
-            "loading, selection, specialization, compilation, capture, allocation, first call, initialization, first iteration."
+            "loading, selection, specialization, compilation, capture, allocation, first call, initialization, first iteration, "
+            "context."
         ),
     ]
     ms: Annotated[float, doc("The device's idle time that it owns, in ms of the window.")]

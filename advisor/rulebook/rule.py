@@ -47,6 +47,9 @@ USUAL = {"optimizers": "AdamW", "function": "it", "functions": "it"}
 
 ``{functions}`` stands for all that weigh: a finding's own column `function`, its rows of a tenth of the time and more.
 """
+PHRASES = {"readback": " (it reads a value back at {}: out with that first, unless compiled code skips it)"}
+"""Columns of `trace` that hold a place; a fix says more where there is one, as ``{readback}``, and nothing where not."""
+_PLACE = re.compile(r"[\w.-]{1,80}:\d{1,7} in [\w.<>-]{1,80}")
 _NAMED = 3
 """Names in one text; what more there are, the table says."""
 _NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -86,6 +89,9 @@ def with_names(text: str, figures: Mapping[str, Any]) -> str:
         if place in text:
             value = figures.get(column)
             text = text.replace(place, (_names(value) if isinstance(value, list) else _first_name(value)) or usual)
+    for column, phrase in PHRASES.items():
+        known = _PLACE.fullmatch(str(figures.get(column) or ""))
+        text = text.replace(f"{{{column}}}", phrase.format(known[0]) if known else "")
     return text
 
 

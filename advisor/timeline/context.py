@@ -20,6 +20,7 @@ from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.replays import pending
 from advisor.timeline.thinned import taken_out
 from advisor.timeline.unexplained import silent, unexplained_idle
+from advisor.timeline.unrecorded import unsized_copies
 
 _UNDERRECORDED_SHARE = 0.05
 _THINNED_SHARE = 0.1
@@ -163,6 +164,17 @@ class Context:
         ledger = self.ledger
         mine = ledger.counted & ledger.through("host")
         spans = silent(self.recording) if mine.any() and not self.cpu_program else EMPTY
+        return int(covered(spans, ledger.start_ns[mine], ledger.end_ns[mine]).sum())
+
+    @cached_property
+    def doubtful_ns(self) -> int:
+        """ns of the host's idle time, of steady work, in copies of unknown size, where nothing of a device was recorded.
+
+        Whether it copied there or waited for the device nobody knows.
+        """
+        ledger = self.ledger
+        mine = ledger.counted & ledger.through("host")
+        spans = unsized_copies(self.recording) if mine.any() and not self.cpu_program else EMPTY
         return int(covered(spans, ledger.start_ns[mine], ledger.end_ns[mine]).sum())
 
     def median_causes(self) -> dict[str, float]:

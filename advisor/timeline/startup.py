@@ -21,6 +21,7 @@ from advisor.timeline.startup_table import (
     ALLOCATION,
     CAPTURE,
     COMPILATION,
+    CONTEXT,
     FEW,
     FIRST_CALL,
     FIRST_ITERATION,
@@ -46,6 +47,9 @@ _STEADY = re.compile(
     r"|(?:Get|Peek(?:At)?)LastError|Memcpy|GraphLaunch"
 )
 _LAUNCH = re.compile(r"Launch|Memset")
+_USES = re.compile(rf"{_LAUNCH.pattern}|Memcpy|{w.ALLOCATOR_CALL.pattern}")
+# Calls that do next to nothing themselves: the first of a process waits until the device's context is made.
+_ASKS = re.compile(r"^(?:cuda|hip)(?:Get|Set|DeviceGet|CtxGet)|^cu(?:Ctx|DevicePrimaryCtx|Init)")
 _LAZY = re.compile(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
 _BEGIN_CAPTURE = re.compile(r"^(?:cuda|hip|cu)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"^(?:cuda|hip|cu)StreamEndCapture")
@@ -56,6 +60,8 @@ _COLD_CALLS, _COLD_SHARE, _SURELY_NS = 3, 0.1, 30_000_000
 _STEADY_STEP, _LATER = 2, 3
 # A model is moved parameter by parameter, before anything runs on it.
 _PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
+_KERNEL_LAUNCH, _COPIES = re.compile(r"Launch(?!HostFunc)"), re.compile(r"Memcpy")
+_DRAWS = re.compile(r"^aten::(?:uniform|normal|random|bernoulli|exponential)_$")
 # A first iteration is start-up as a whole where that fills so much of it, later ones launch the same but for so many kernels,
 # and what is left of it takes so many times as long a launch as they do.
 _FILLED, _NEW, _SLOWER = 0.9, 0.05, 2
@@ -118,7 +124,7 @@ def _without_profiler(recording: Recording, table: Startup) -> Startup:
     own = w.overheads(recording).spans()
     if not own.length:
         return table
-    single = np.isin(table.kind, (LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
+    single = np.isin(table.kind, (CONTEXT, LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
     keep = ~single | (2 * covered(own, table.start, table.end) < table.end - table.start)
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
 
@@ -126,7 +132,7 @@ def _without_profiler(recording: Recording, table: Startup) -> Startup:
 def _without_stalls(recording: Recording, table: Startup, first: Ints, set_up: Ints) -> Startup:
     """Leave out single first calls that are slow where others are not: the thread was not running. Not those of *set_up*."""
     dur = table.end - table.start
-    doubtful = np.isin(table.kind, (LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
+    doubtful = np.isin(table.kind, (CONTEXT, LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
     slow = len(distinct(table.node[doubtful]))
     calls = max(len(distinct(first)), 1)
     if slow >= _COLD_CALLS and slow >= _COLD_SHARE * calls:
@@ -240,6 +246,8 @@ def _initialization(recording: Recording, rows: Rows) -> None:
     Only where the host's span is what is judged: a recording that begins with the GPU's work has left that behind.
     """
     work, host = recording.work, recording.host
+    if not len(work):
+        _unrecorded_initialization(recording, rows)
     if recording.extent == recording.window or not len(work):
         return
     kernels = work.launch[(work.kind == KERNEL) & (work.launch >= 0)]
@@ -254,6 +262,30 @@ def _initialization(recording: Recording, rows: Rows) -> None:
         return
     low = recording.extent[0]
     rows.add(INITIALIZATION, work.launch[copies[early]][:1].astype(np.int64), np.array([low]), np.array([first]))
+
+
+def _unrecorded_initialization(recording: Recording, rows: Rows) -> None:
+    """Add the same where nothing of the device was recorded: parameters are drawn at random, then copied.
+
+    The sizes of copies are unknown there: what is drawn in place before them, and nothing launched, tells a model from a batch.
+    """
+    host = recording.host
+    calls = np.flatnonzero(host.group == RUNTIME)
+    names = host.name[calls]
+    launches = calls[_match(recording, _KERNEL_LAUNCH, names)]
+    copies = np.sort(calls[_match(recording, _COPIES, names)])
+    if recording.marked or not len(launches) or len(copies) < _PARAMETERS:
+        return
+    first = int(host.start[launches].min())
+    early = copies[host.start[copies] < first]
+    if len(early) < max(_PARAMETERS, _MOSTLY * len(copies)):
+        return
+    begins = int(host.start[early].min())
+    ops = np.flatnonzero((host.group == OP) & (host.end <= begins))
+    drawn = ops[_match(recording, _DRAWS, host.name[ops])]
+    if len(drawn) >= _PARAMETERS:
+        low = recording.extent[0]
+        rows.add(INITIALIZATION, early[:1].astype(np.int64), np.array([low]), np.array([first]))
 
 
 def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
@@ -311,9 +343,17 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     loading |= rare & (dur >= np.maximum(LONG_NS, like))
     busy = recording.busy(recording.devices[0]) if recording.devices else EMPTY
     loading &= 2 * covered(busy, host.start[calls], host.end[calls]) < dur
-    chosen = calls[loading]
-    rows.add(LOADING, chosen, host.start[chosen], host.end[chosen])
+    first_use = int(host.start[_device_calls(recording)].min(initial=np.iinfo(np.int64).max))
+    opens = loading & rare & _match(recording, _ASKS, names) & (host.start[calls] < first_use)
+    for kind, chosen in ((CONTEXT, calls[opens]), (LOADING, calls[loading & ~opens])):
+        rows.add(kind, chosen, host.start[chosen], host.end[chosen])
     _allocations(recording, calls[allocates & (dur >= LONG_NS)], rows)
+
+
+def _device_calls(recording: Recording) -> Ints:
+    """Forest nodes of the calls that give the device work or memory."""
+    calls = np.flatnonzero(recording.host.group == RUNTIME)
+    return calls[_match(recording, _USES, recording.host.name[calls])]
 
 
 def _allocations(recording: Recording, calls: Ints, rows: Rows) -> None:

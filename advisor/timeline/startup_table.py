@@ -19,10 +19,11 @@ KINDS = (
     "first call",
     "initialization",
     "first iteration",
+    "context",
 )
-LOADING, SELECTION, SPECIALIZATION, COMPILATION, CAPTURE, ALLOCATION, FIRST_CALL, INITIALIZATION, FIRST_ITERATION = (
-    range(len(KINDS))
-)
+(
+    LOADING, SELECTION, SPECIALIZATION, COMPILATION, CAPTURE, ALLOCATION, FIRST_CALL, INITIALIZATION, FIRST_ITERATION, CONTEXT,
+) = range(len(KINDS))  # fmt: skip
 
 # A call that takes so long sets something up, whatever it is called.
 LONG_NS = 2_000_000

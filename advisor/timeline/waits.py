@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, covered, distinct, union
-from advisor.timeline import own_copies
+from advisor.timeline import own_copies, unrecorded
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
@@ -50,9 +50,10 @@ _SCALAR_OPS = frozenset(
         "unique_consecutive", "bincount", "repeat_interleave", "index", "__bool__", "allclose",
     )
 )  # fmt: skip
-# On the CPU it takes under a microsecond.
+_KERNEL = re.compile(r"^(?:cuda|cu|hip)(?:Ext|Module)*Launch(?!HostFunc)")
+# A launch takes microseconds: behind a full queue at most as long as the kernel before it.
+_COUNTED_NS = 1_000_000
 _READBACK = re.compile(r"^aten::_local_scalar_dense$")
-_READBACK_NS = 100_000
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
 
@@ -215,16 +216,30 @@ def collections(recording: Recording) -> Waits:
 
 
 def overheads(recording: Recording) -> Waits:
-    """The profiler's own time: buffer requests and flushes. Lazy loading of kernels is the program's, not the profiler's."""
+    """The profiler's own time: buffer requests and flushes; launches in which a kernel runs again and again for counters.
+
+    Lazy loading of kernels is the program's, not the profiler's.
+    """
+    counting = _counting(recording)
     table = recording.tables.get("overhead")
     if table is None:
-        return Waits(_empty(), _empty(), _empty())
+        return counting
     start = table["ts"] - recording.zero_ns
     end = start + np.maximum(table["dur"], 0)
     own = re.compile(r"Buffer|Instrumentation|Resource")
     is_own = np.array([own.search(name) is not None for name in recording.names], np.bool_)
     keep = is_own[table["name"]]
-    return Waits(np.full(int(keep.sum()), -1, np.int64), start[keep], end[keep])
+    node = np.full(int(keep.sum()), -1, np.int64)
+    both = zip((node, start[keep], end[keep]), (counting.node, counting.start, counting.end), strict=True)
+    return Waits(*(np.concatenate(columns) for columns in both))
+
+
+def _counting(recording: Recording) -> Waits:
+    """Launches that hold the host while counters are read: it waits until the kernel has run for each group of them."""
+    if not recording.recorded.counter_ranges:
+        return Waits(_empty(), _empty(), _empty())
+    nodes, host = nodes_by_name(recording, _KERNEL, (RUNTIME,)), recording.host
+    return _waits(recording, nodes[host.end[nodes] - host.start[nodes] >= _COUNTED_NS])
 
 
 def syncs(recording: Recording) -> Syncs:
@@ -232,7 +247,7 @@ def syncs(recording: Recording) -> Syncs:
     host, work = recording.host, recording.work
     nodes = nodes_by_name(recording, SYNC_CALL, (RUNTIME,))
     if not len(nodes):
-        return _of_operators(recording) or _unrecorded_readbacks(recording)
+        return _of_operators(recording) or _unrecorded_waits(recording)
     calls = np.flatnonzero(host.group == RUNTIME)
     copy_of = np.full(host.size, -1, np.int64)
     copies = np.flatnonzero((work.kind == COPY) & (work.launch >= 0))
@@ -281,16 +296,14 @@ def _of_operators(recording: Recording) -> Syncs | None:
     return Syncs(found.node, found.begin, found.end, kind, found.copy, found.begin)
 
 
-def _unrecorded_readbacks(recording: Recording) -> Syncs:
-    """Waits for a device of which nothing was recorded: Apple's GPU, say. All that shows of it is how long a scalar takes."""
-    host = recording.host
-    nodes = _empty()
-    if not len(recording.work):
-        nodes = nodes_by_name(recording, _READBACK, (OP,))
-        nodes = nodes[host.end[nodes] - host.start[nodes] >= _READBACK_NS]
-    nodes = nodes[np.argsort(host.start[nodes], kind="stable")] if len(nodes) else nodes
-    start = host.start[nodes]
-    return Syncs(nodes, start, host.end[nodes], np.full(len(nodes), SCALAR), np.full(len(nodes), -1), start)
+def _unrecorded_waits(recording: Recording) -> Syncs:
+    """Waits for a device of which nothing was recorded: Apple's GPU, say. All that shows of it is how long an operator takes."""
+    host, read, copied = recording.host, unrecorded.readbacks(recording), unrecorded.copies(recording)
+    nodes = np.concatenate([read, copied])
+    kind = np.repeat([SCALAR, COPY_SYNC], [len(read), len(copied)])
+    order = np.argsort(host.start[nodes], kind="stable") if len(nodes) else nodes
+    nodes, start = nodes[order], host.start[nodes[order]] if len(nodes) else nodes
+    return Syncs(nodes, start, host.end[nodes] if len(nodes) else nodes, kind[order], np.full(len(nodes), -1), start)
 
 
 def _by_profiler(recording: Recording, nodes: Ints) -> Bools:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from advisor.counting import duration, part_of
+from advisor.counting import counted, duration, part_of
 from advisor.engine.ranking import middle_of
 from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
-from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
+from advisor.timeline.recording import KERNEL
+from advisor.timeline.startup_table import CONTEXT, FIRST_ITERATION, KINDS
 from advisor.timeline.unprofiled import unprofiled
 from advisor.views import owners
 from advisor.views.elsewhere import most_of
@@ -40,6 +41,7 @@ from advisor.views.phrasing import (
     WAITING,
     WAITING_BRIEFLY,
     WHOLE_FILE,
+    WORKS_OR_WAITS,
     Clause,
     Parts,
     clauses,
@@ -64,6 +66,8 @@ _UNSEEN, _SHOWN = 0.5, 0.1
 # What returns less than this part of the time that other ranks take is not what to do first.
 _WORTH = 0.5
 WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
+# So few kernels are no program.
+_FEW_KERNELS = 10
 # What returns less of the step is not what to do first, where what bounds it is something else that no finding owns.
 _BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
@@ -81,8 +85,9 @@ _SOME_CODE = 0.05
 _ALL, _PART = 0.9, 0.1
 _LEFT = "The file is cut off: figures speak of what is left."
 _COUNTED = "Hardware counters were read: times are distorted."
+_WARM_UP = "Record after a warm-up."
 _MODEL = re.compile(
-    r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
+    r"::_?(?:linear|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
 )
 
@@ -118,7 +123,7 @@ def build(
     claims = [claim.segments for claim in owning]
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
-    advice = _advice(context, program, bound, first, cut_off=damaged is not None)
+    advice = _advice(context, program, bound, first, before, cut_off=damaged is not None)
     parts = _parts(context, spoken, program, bound, claims, _led_by(first, advice, owning), bool(before))
     parts = parts._replace(lead=lead)
     if measured and program.unrecorded:
@@ -134,8 +139,10 @@ def _led_by(first: Finding | None, advice: str, owning: Sequence[Claim]) -> Ints
     return next((claim.segments for claim in owning if claim.rule.id == first.rule), None)
 
 
-def _advice(context: Context, program: Program, bound: str | None, first: Finding | None, *, cut_off: bool) -> str:
-    """Say what to do first; nothing where nothing is known."""
+def _advice(
+    context: Context, program: Program, bound: str | None, first: Finding | None, before: str, *, cut_off: bool
+) -> str:
+    """Say what to do first; nothing where nothing is known. *before* is the sentence on what is no steady work."""
     if cut_off and first is None:
         return AGAIN
     if bound == "communication" and _others_are_late(context, first):
@@ -148,8 +155,25 @@ def _advice(context: Context, program: Program, bound: str | None, first: Findin
         return first.fix.title
     if not program.unrecorded:
         idles = bound is not None and bound not in BUSY
-        return "" if context.recording.has_host or not idles else "record the CPU too, to see what it waits for"
+        if context.recording.has_host:
+            return "" if before.endswith(_WARM_UP) else _record_more(context)
+        return "record the CPU too, to see what it waits for" if idles else ""
     return "record without them" if context.recording.recorded.counter_ranges else f"record the {program.device} too"
+
+
+def _record_more(context: Context) -> str:
+    """Say what more to record where that shows: of a few kernels, and of iterations that still have memory allocated.
+
+    The allocator keeps what it has: only first iterations ask the driver, and those behind a cache that was emptied.
+    """
+    count = int((context.recording.work.kind == KERNEL).sum())
+    worked = int((context.recording.work.end - context.recording.work.start).sum())
+    if 0 < count <= _FEW_KERNELS and worked < _LEAST_WORK_NS:
+        return f"record more than {counted(count, 'kernel')}, too few to judge by"
+    works = owners.by_cause(context.ledger, context.ledger.counted)
+    if context.recording.steps or works.get("allocator", 0) <= _SILENT * context.ledger.counted_ns:
+        return ""
+    return "warm up longer, and leave out empty_cache()"
 
 
 def _returns_little(finding: Finding) -> bool:
@@ -279,7 +303,9 @@ def _annotated(context: Context) -> bool:
 
 
 def _before_all(trace: Trace, summary: Summary) -> str:
-    """Say what most of the recording is, where that is no steady work; nothing where it is steady."""
+    """Say what most of the recording is, where that is no steady work; nothing where it is steady, or no time is right."""
+    if trace.context.recording.recorded.counter_ranges:
+        return ""
     extent = summary.extent_ms or summary.window_ms
     outside = {name: extent * summary.causes.get(name, 0.0) for name in ("startup", "before", "after")}
     if sum(outside.values()) <= _MOSTLY * extent or not extent:
@@ -287,7 +313,7 @@ def _before_all(trace: Trace, summary: Summary) -> str:
     most = max(outside, key=lambda name: outside[name])
     amount = part_of(outside[most], extent)
     if most == "startup":
-        return f"{amount} are start-up: {_why_startup(summary.startup)}. Record after a warm-up."
+        return f"{amount} are start-up: {_why_startup(summary.startup)}. {_WARM_UP}"
     if most == "before":
         return f"{amount} are work queued before the recording: not counted."
     return f"{amount} lie behind the last work: not counted."
@@ -319,15 +345,16 @@ def _why_startup(parts: Sequence[StartupPart]) -> str:
 def _takes(part: StartupPart) -> str:
     words = STARTUP_OF_SEVERAL.get(part.kind, part.kind)
     link = " " if part.kind in ("specialization", "first call") else " in "
-    return f"{words}{link}{short_name(part.where)}" if part.where else words
+    shown = part.where and part.kind != KINDS[CONTEXT]
+    return f"{words}{link}{short_name(part.where or '')}" if shown else words
 
 
 def _happens(part: StartupPart) -> str:
     words, where = STARTUP.get(part.kind, part.kind), part.where
     if "{where}" in words:
         return words.format(where=short_name(where or "functions"))
-    if not where:
-        return words
+    if not where or part.kind == KINDS[CONTEXT]:
+        return words  # whoever comes first waits for the context: where says nothing of why
     return f"{words} in {short_name(where)}" if part.wholly else f"{words}, most in {short_name(where)}"
 
 
@@ -413,6 +440,8 @@ def _parts(
         if cause == "host" and context.silent_ns >= (_SHOWN if words is UNRECORDED else _UNSEEN) * every["host"] > 0:
             unseen = SHOWS_NOTHING if words is UNRECORDED else UNSEEN
             phrase = (UNSEEN_BRIEFLY if brief else unseen).format(device=program.device)
+        elif cause == "host" and words is UNRECORDED and context.doubtful_ns >= _SHOWN * every["host"] > 0:
+            phrase = WORKS_OR_WAITS
         lacking = cause == "unknown" and context.lacks_work
         if lacking and context.thinned:
             phrase = THINNED_BRIEFLY if brief else THINNED

@@ -41,10 +41,15 @@ ON_CPU = {
     "unknown": "nothing is recorded",
 }
 """The same in a program on the CPU."""
-UNRECORDED = ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
+UNRECORDED = ON_CPU | {
+    "host": "the host works", "operator": "operators compute on the CPU", "sync": "the host waits for the {device}",
+    "blocking_copy": "the host waits for copies",
+}  # fmt: skip
 """The same of the host's time, where nothing of the device was recorded."""
 UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the host", "the host works or shows nothing"
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
+WORKS_OR_WAITS = "the host works or waits"
+"""Clause of the host's time beside an unrecorded device where copies of unknown size take long."""
 LACKING, LACKING_BRIEFLY = (
     "the {device} idles, or runs unrecorded graph replays",
     "unrecorded replays, or idle",
@@ -86,6 +91,7 @@ STARTUP = {
     "first call": "the first call of {where}",
     "initialization": "a model is built and moved to the GPU",
     "first iteration": "a first iteration",
+    "context": "the GPU's context is created",
 }
 """Kinds of start-up in words."""
 STARTUP_OF_SEVERAL = {
@@ -98,6 +104,7 @@ STARTUP_OF_SEVERAL = {
     "first call": "in the first call of",
     "initialization": "building the model",
     "first iteration": "in a first iteration",
+    "context": "creating the GPU's context",
 }
 """The same behind its time, before where it is; beside another."""
 

@@ -17,7 +17,7 @@ def decoding(
     for _ in range(4):
         with b.step():
             for _ in range(10):
-                with b.op("aten::mm", shapes=[[rows, 8192], [8192, 8192]], dtypes=HALF):
+                with b.op("aten::linear"), b.op("aten::mm", shapes=[[rows, 8192], [8192, 8192]], dtypes=HALF):
                     b.kernel(NAME, us=us)
             if backward:
                 with b.thread(4001), b.backward("MmBackward0", seq=1), b.op("aten::mm"):
@@ -57,7 +57,7 @@ def kernels_of_5_us(over: bool) -> TraceBuilder:
     for _ in range(4):
         with b.step():
             for _ in range(20):
-                with b.op("aten::mm", shapes=[[1, 4096], [4096, 4096]], dtypes=HALF):
+                with b.op("aten::linear"), b.op("aten::mm", shapes=[[1, 4096], [4096, 4096]], dtypes=HALF):
                     b.kernel(NAME, us=5 if over else 4.9)
     return b
 

@@ -72,3 +72,43 @@ def test_the_price_of_launches_counts_a_fifth_of_what_is_broken() -> None:
 def test_many_values_read_back_break_it_as_well() -> None:
     assert parts(program(*[5] * 16, sized="aten::_local_scalar_dense"))["forward"] == {0.0}
     assert parts(program(*[5] * 15, sized="aten::_local_scalar_dense"))["forward"] == {1.0}
+
+
+def reading(module: str | None, *, stacks: bool = True) -> TraceBuilder:
+    """Two steps of forty launches in a module's forward, with a value read back there, or behind it where *module* is None."""
+    b = TraceBuilder(with_stack=stacks)
+    for _ in range(2):
+        with b.step(), b.python("train.py(10): main"):
+            with b.module("Net_0"), b.python("net/model.py(12): forward"), b.op("aten::linear"):
+                for _ in range(40):
+                    with b.op("aten::relu", us=50):
+                        b.kernel("vectorized_elementwise_kernel<relu>", us=5)
+                if module is not None:
+                    with b.python(module):
+                        b.item()
+            if module is None:
+                b.item()
+    return b
+
+
+@pytest.mark.parametrize(
+    ("b", "place"),
+    [
+        (reading("net/model.py(40): masked"), "model.py:40 in masked"),
+        (reading("site-packages/transformers/masks.py(7): ignore"), "masks.py:7 in ignore"),
+        (reading(None), None),
+        (reading("net/model.py(40): masked", stacks=False), None),
+    ],
+    ids=["its own", "a library's", "behind the model", "no stacks"],
+)
+def test_a_value_read_back_inside_a_module_is_said_where_that_is_to_be_captured(
+    b: TraceBuilder, place: str | None
+) -> None:
+    trace = trace_of(b.to_json())
+    assert trace.facts["readback"] == place
+    (caveat,) = (one.fix.caveat for one in advisor.analyze(trace).findings if one.rule == LAUNCH_BOUND)
+    assert ("it reads a value back" in caveat) == (place is not None)
+    assert (
+        place is None
+        or f"no CPU work inside the model (it reads a value back at {place}: out with that first" in caveat
+    )

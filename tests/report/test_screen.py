@@ -339,3 +339,32 @@ def test_a_mean_of_steps_that_differ_is_called_one(waits: tuple[int, ...], unit:
             b.sync()
     summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
     assert screen.time_line(summary, 80).startswith(unit)
+
+
+@pytest.mark.parametrize(("ms", "said"), [(18, False), (20, True)])
+def test_start_up_of_a_fifth_of_the_recording_is_said_with_its_kind(ms: int, said: bool, tmp_path: Path) -> None:
+    """Twenty steps of 5 ms, in the first of which a library is loaded: with what is left of it 23 of 118 ms, or 25 of 120."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for at in range(20):
+        with b.step():
+            with b.op("aten::cudnn_convolution", us=10):
+                if not at:
+                    b.call("cudaModuleLoadData", ms * 1000)
+                b.kernel("implicit_gemm", us=5_000)
+            b.sync()
+    text = " ".join(" ".join(lines(advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))), 100)).split())
+    assert ("Start-up, not counted, is " in text) == said
+    assert not said or "loading 20 ms in aten::cudnn_convolution" in text
+
+
+def test_what_lies_outside_start_up_is_part_of_the_whole_recording(tmp_path: Path) -> None:
+    """A context of 300 ms, 40 ms of an operator on the CPU before the GPU's first work and 60 ms with it: 100 of 400 ms."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    b.call("cudaDeviceGetStreamPriorityRange", 300_000)
+    with b.op("aten::mul", us=40_000):
+        pass
+    for _ in range(20):
+        with b.op("aten::mm", us=3_000):
+            b.kernel("ampere_sgemm_128x64_nn", us=1_000)
+    summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
+    assert screen.time_line(summary, 100).startswith("window outside start-up 100 ms of 400 ms: ")

@@ -65,8 +65,27 @@ def forward(**named: object) -> TraceBuilder:
         (forward(), "inference"),
         (trace("aten::conv2d", "aten::cudnn_convolution", dialect="2021"), "inference"),
         (trace("aten::copy_", "aten::empty"), "unknown"),
+        (trace("aten::matmul", "aten::mm"), "unknown"),  # products may be anything
+        (trace("aten::mm", "aten::relu"), "inference"),
+        (trace("Torch-Compiled Region: 0/0"), "unknown"),  # a function of any sort
+        (trace("Torch-Compiled Region: 0/0", "aten::mm"), "inference"),
+        (trace("aten::mm", python=("nn.Module: Linear_0",)), "inference"),
     ],
-    ids=["autograd", "2021", "compiled", "optimizer", "scaler", "forward", "forward 2021", "copies"],
+    ids=[
+        "autograd",
+        "2021",
+        "compiled",
+        "optimizer",
+        "scaler",
+        "forward",
+        "forward 2021",
+        "copies",
+        "products",
+        "layers",
+        "compiled alone",
+        "compiled products",
+        "modules",
+    ],
 )
 def test_kind(builder: TraceBuilder, kind: str, facts: Facts) -> None:
     assert facts(builder).kind == kind

@@ -103,6 +103,20 @@ def test_a_call_that_nothing_else_is_like_sets_something_up(device: str, tmp_pat
 
 
 @both
+@pytest.mark.parametrize("before", [True, False])
+def test_the_first_question_to_a_device_makes_its_context(device: str, before: bool, tmp_path: Path) -> None:
+    # Behind work of the device's it has a context, and what takes as long loads something.
+    b = builder(device)
+    for asks in (before, not before):
+        if asks:
+            b.call(api(device, "cudaDeviceGetStreamPriorityRange"), 2_000_000)
+        else:
+            steady(b)
+    kind = "context" if before else "loading"
+    assert found(b, tmp_path) == [(kind, api(device, "cudaDeviceGetStreamPriorityRange"), 2_000_000)]
+
+
+@both
 def test_the_context_in_a_first_empty(device: str, tmp_path: Path) -> None:
     b = builder(device)
     with b.op("aten::empty"):
@@ -589,6 +603,36 @@ def test_a_batch_that_is_copied_first_is_part_of_the_program(device: str, tmp_pa
         b.copy("HtoD", nbytes=8_000_000, us=400, pinned=True, host_us=10)
     steady(b, 1_000)
     assert [kind for kind, _, _ in found(b, tmp_path)] == []
+
+
+@pytest.mark.parametrize(("drawn", "copies", "kinds"), [(6, 6, ["initialization"]), (4, 6, []), (6, 4, []), (0, 6, [])])
+def test_a_model_that_is_built_where_nothing_of_the_device_is_recorded(
+    drawn: int, copies: int, kinds: list[str], tmp_path: Path
+) -> None:
+    # Parameters of 50 ms each are drawn on the CPU and copied; then launches. Five of them are a model, four may be a batch.
+    b = TraceBuilder(None)
+    for _ in range(drawn):
+        with b.op("aten::uniform_", us=50_000):
+            pass
+    for _ in range(copies):
+        with b.op("aten::copy_"):
+            b.call("cudaMemcpyAsync", 100)
+    for _ in range(20):
+        with b.op("aten::mm", us=20):
+            b.call("cudaLaunchKernel", 10)
+    assert [kind for kind, _, _ in found(b, tmp_path)] == kinds
+
+
+@pytest.mark.parametrize(("counted", "ns"), [(True, 4 * 50_000_000), (False, 0)])
+def test_launches_that_wait_for_counters_are_the_profilers(counted: bool, ns: int, tmp_path: Path) -> None:
+    # Four launches of 50 ms, in which a kernel runs once for each group of counters; one of 10 us is a launch.
+    b = TraceBuilder(None)
+    for us in (50_000, 50_000, 50_000, 50_000, 10):
+        with b.op("aten::mm", us=20):
+            b.call("cudaLaunchKernel", us)
+        if counted:
+            b.counters(us=1)
+    assert trace_of(b, tmp_path).ledger.by_cause()["profiler"] == ns
 
 
 @both

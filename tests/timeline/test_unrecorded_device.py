@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from advisor import trace
+from advisor.pipeline import analyze
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace
 
@@ -61,3 +62,39 @@ def test_beside_recorded_work_it_is_told_by_its_calls(tmp_path: Path) -> None:
         with b.op("aten::item"), b.op("aten::_local_scalar_dense", us=400):
             pass
     assert len(read(b, tmp_path).syncs) == 0
+
+
+def copying(elements: int, *, shapes: bool = True, marker: str = "aten::cudnn_convolution") -> TraceBuilder:
+    """Steps of 1 ms in an operator and a copy of so many elements that takes 5 ms."""
+    b = TraceBuilder(None, record_shapes=shapes)
+    for _ in range(3):
+        with b.step():
+            with b.op(marker, us=1000):
+                pass
+            with b.op("aten::to"), b.op("aten::copy_", shapes=[[elements], [elements], []], us=5000):
+                pass
+    return b
+
+
+def test_a_copy_that_takes_far_longer_than_its_elements_explain_waits_for_the_device(tmp_path: Path) -> None:
+    # 123 numbers take a microsecond; a copy of 50,001 that takes over 100 ns for each is none either.
+    found = read(copying(123), tmp_path)
+    assert found.ledger.by_cause()["blocking_copy"] == 3 * 5_000_000
+    assert found.ledger.by_cause()["host"] == 3 * 1_000_000
+    assert found.syncs["kind"].tolist() == ["copy"] * 3
+    assert read(copying(49_999), tmp_path).ledger.by_cause()["blocking_copy"] == 3 * 5_000_000
+    assert read(copying(50_001), tmp_path).ledger.by_cause()["blocking_copy"] == 0
+
+
+def test_on_the_cpu_a_slow_copy_is_an_operator(tmp_path: Path) -> None:
+    found = read(copying(123, marker="aten::mkldnn_convolution"), tmp_path)
+    assert found.ledger.by_cause()["blocking_copy"] == 0
+    assert found.ledger.by_cause()["compute"] == 3 * 6_000_000
+
+
+def test_a_long_copy_of_unknown_size_is_work_or_a_wait(tmp_path: Path) -> None:
+    found = read(copying(123, shapes=False), tmp_path)
+    assert found.ledger.by_cause()["host"] == 3 * 6_000_000
+    assert found.context.doubtful_ns == 3 * 5_000_000
+    assert read(copying(123), tmp_path).context.doubtful_ns == 0
+    assert "the host works or waits" in analyze(found).headline.text  # type: ignore[union-attr]

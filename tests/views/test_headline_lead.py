@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,45 @@ def test_what_it_measures_is_the_programs(names: dict[str, str], tmp_path: Path)
 def test_without_the_host_it_is_to_be_recorded() -> None:
     """Four kernels, 0.03 ms, and 0.2 ms of idle around them."""
     assert first(real_analysis("gpu_events_without_host")) == "record the CPU too."
+
+
+def allocating(us: int, *, steps: bool = False, kernels: int = 12) -> TraceBuilder:
+    """Four rounds of kernels, 12 ms in all, and two allocations, of so many us together, in each."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step() if steps else nullcontext():
+            for _ in range(kernels):
+                with b.op("lattice_update", us=1):
+                    b.kernel("lattice_update_kernel", us=12_000 // kernels)
+            b.sync()
+            with b.op("aten::empty"):
+                b.malloc(1 << 20, us=us // 2)
+                b.malloc(1 << 20, us=us // 2)
+    return b
+
+
+def test_without_steps_allocations_that_go_on_want_a_longer_warm_up(tmp_path: Path) -> None:
+    # 6 of 18 ms a round, and 2 of 14. With steps a rule speaks of it.
+    assert first(made(allocating(6_000), tmp_path)) == "warm up longer, and leave out empty_cache()."
+    assert first(made(allocating(2_000), tmp_path)) == ""
+    assert first(made(allocating(6_000, steps=True), tmp_path)).startswith("let the caching allocator keep its memory")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "us", "advice"),
+    [
+        (10, 99, "record more than 10 kernels, too few to judge by."),
+        (1, 99, "record more than 1 kernel"),
+        (11, 80, ""),
+        (10, 101, ""),
+    ],
+)
+def test_a_few_kernels_are_too_few_to_judge_by(kernels: int, us: int, advice: str, tmp_path: Path) -> None:
+    # Ten kernels or fewer, of less than a ms together, in 20 ms without an event.
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(kernels):
+        with b.op("lattice_update", us=10):
+            b.kernel("lattice_update_kernel", us=us)
+        b.idle(us=20_000)
+    b.sync()
+    assert first(made(b, tmp_path)).startswith(advice) if advice else first(made(b, tmp_path)) == ""

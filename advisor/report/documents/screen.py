@@ -32,6 +32,7 @@ _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
 _NOTHING_STEADY = ("start-up only", "capture only", "empty")
 """Kinds of a headline of which no step is shorter or longer."""
+_STARTUP_SAID = " are start-up: "
 _CPU, _RANKS = "the CPU", "other ranks"
 _HOLDERS = {
     "host": _CPU, "operator": _CPU, "loader": "the loader", "communication": "collectives", "copy": "copies",
@@ -56,7 +57,12 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     shown = leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
     distance = limit(analysis.summary, stacks=analysis.trace.features.stacks, headline=analysis.headline)
-    foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
+    foot = [
+        line
+        for text in (figures.recording(analysis.summary), distance, _start_up(analysis))
+        if text
+        for line in _wrapped(text, width)
+    ]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
     if told := phases.sentence(analysis.phases):
@@ -123,6 +129,13 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     return lines
 
 
+def _start_up(analysis: Analysis) -> str:
+    """Return what of the recording is start-up, where that is much; nothing where the headline says what it is."""
+    headline = analysis.headline
+    said = headline is not None and (_STARTUP_SAID in headline.text or headline.kind in _NOTHING_STEADY)
+    return "" if said else figures.start_up(analysis.summary)
+
+
 def time_line(summary: Summary, width: int) -> str:
     """Return ``step 126 ms: compute 49.8 %, host 23.1 %, other 2.0 %``, as much as fits a line."""
     parts = [(part.cause.replace("_", " "), part.percent) for part in figures.causes(summary)]
@@ -133,7 +146,7 @@ def time_line(summary: Summary, width: int) -> str:
     whole = duration(figures.whole_ms(summary))
     if summary.unsteady:
         unit += " steady" if summary.step_ms else " outside start-up"
-        whole += "" if summary.step_ms else f" of {duration(summary.window_ms)}"
+        whole += "" if summary.step_ms else f" of {duration(summary.extent_ms or summary.window_ms)}"
     return _in_a_line(f"{unit} {whole}: ", parts, width)
 
 

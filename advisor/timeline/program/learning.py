@@ -9,6 +9,7 @@ import numpy as np
 from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
+from advisor.timeline.operator_names import moves_no_data
 from advisor.timeline.program.libraries import ENGINES, frameworks
 from advisor.timeline.program.names import Names, any_match, names_of
 
@@ -16,11 +17,19 @@ TRAINING, INFERENCE, UNKNOWN = "training", "inference", "unknown"
 _STEP = "Optimizer.step#"
 # What a forward pass of any model runs, and a benchmark of copies or a set-up call does not.
 _LAYERS = re.compile(
-    r"^(?:aten|quantized|mkldnn|onednn)::_?(?:(?:mkl_|mkldnn_)?linear|addmm|bmm|baddbmm|mm|matmul|einsum|(?:cudnn_|miopen_|mkldnn_"
+    r"^(?:aten|quantized|mkldnn|onednn)::_?(?:(?:mkl_|mkldnn_)?linear|addmm|(?:cudnn_|miopen_|mkldnn_"
     r"|thnn_|slow_)?conv|scaled_\w*mm|scaled_dot_product|embedding|lstm|gru|(?:native_)?(?:layer|batch|group)_norm)"
-    r"|^(?:vllm|sgl_kernel|_C|aiter|trtllm|fbgemm|torchvision|xformers|flash_attn\w*)::|^CompiledFunction$|^## Call CompiledFxGraph"
-    r"|^Torch-Compiled Region"
+    r"|^(?:vllm|sgl_kernel|_C|aiter|trtllm|fbgemm|torchvision|xformers|flash_attn\w*)::"
 )
+# Products are a model's where something else is computed beside them: alone they may be anything, as compiled code may.
+_PRODUCTS = re.compile(r"^(?:aten|quantized|mkldnn|onednn)::_?(?:bmm|baddbmm|mm|matmul|einsum)")
+_COMPILED = re.compile(r"^CompiledFunction$|^## Call CompiledFxGraph|^Torch-Compiled Region")
+_ALONE = re.compile(
+    r"^aten::(?:empty|zeros|zero_|ones|fill_|full|rand|normal_|uniform_|copy_|to$|_to_copy|item|_local_scalar)"
+)
+_COMPUTES = re.compile(r"^[\w.]+::\w")
+_GENERATED = 3
+"""Kernels of different names from which on compiled code holds more than one operation of a user's."""
 # Kernels that only a backward pass or an optimizer's step launches, for recordings of the GPU alone. Not dgrad: a transposed
 # convolution runs it forward.
 _BACKWARD_KERNEL = re.compile(r"[bB]ackward|_bwd(?![a-z])|bn_bw_|BatchNormBwd|wgrad|_wrw_")
@@ -67,9 +76,22 @@ def kind(context: Context) -> str:
         return TRAINING
     if ENGINES.intersection(context.once(frameworks)):
         return INFERENCE
-    if context.recording.recorded.truncated or not any_match(_LAYERS, names.host):
+    if context.recording.recorded.truncated or not _shows_model(names):
         return UNKNOWN
     return INFERENCE
+
+
+def _shows_model(names: Names) -> bool:
+    """Tell whether what ran is a model's: layers, modules, or matrix products beside other work."""
+    if any_match(_LAYERS, names.host) or any(file.startswith("nn.Module: ") for file in names.files):
+        return True
+    compiled = any_match(_COMPILED, names.host)
+    if compiled and len(names.kernels) >= _GENERATED:
+        return True
+    if not any_match(_PRODUCTS, names.host):
+        return False
+    others = (name for name in names.ops if _COMPUTES.match(name) and not moves_no_data(name))
+    return compiled or any(not _PRODUCTS.match(name) and not _ALONE.match(name) for name in others)
 
 
 def optimizers(names: list[str] | tuple[str, ...]) -> str | None:
