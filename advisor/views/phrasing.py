@@ -45,6 +45,8 @@ UNRECORDED = ON_CPU | {"host": "the host works", "operator": "operators compute 
 """The same of the host's time, where nothing of the device was recorded."""
 UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the host", "the host works or shows nothing"
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
+PIPELINE = "the {device} waits for the pipeline's preprocessing"
+"""Clause of the loader's time where a pipeline of transformers makes the loader: what it prepares may be the same input again."""
 LACKING, LACKING_BRIEFLY = (
     "the {device} idles, or runs unrecorded graph replays",
     "unrecorded replays, or idle",
