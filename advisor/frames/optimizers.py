@@ -123,19 +123,28 @@ def operators_each(context: Context, calls: Ints) -> float | None:
 
     A loop over parameters, or over groups of them, calls each operator as often for one parameter as for the next: calls of the
     commonest are at least as many as parameters. Fewer gradients than those were accumulated in a pass: it is called more than
-    once for each. So it is no more than there are, and 1 where a step is a single operator; None without an operator.
+    once for each. So it is no more than there are, and 1 where a step is a single operator; None without an operator. Counted
+    are steady steps where there are some: the first, which makes the momentum, runs fewer.
     """
     host = context.recording.host
-    names = host.name[distinct(calls[calls >= 0])]
+    names = host.name[_steady(context, distinct(calls[calls >= 0]))]
     if not len(names):
         return None
     each = np.bincount(names)
     most = float(each.max())
     if not any(context.names[code].startswith("aten::_foreach_") for code in np.flatnonzero(each).tolist()):
-        gradients, passes = nodes_by_name(context.recording, _GRADIENT, (OP,)), backwards_each(context)
+        gradients = _steady(context, nodes_by_name(context.recording, _GRADIENT, (OP,)))
+        passes = backwards_each(context)
         if len(gradients) and passes:
             most = min(most, len(gradients) / passes)
     return len(names) / most
+
+
+def _steady(context: Context, calls: Ints) -> Ints:
+    """Those of some forest nodes that begin in a step that counts; all where none does."""
+    counted = context.ledger.counted_steps()
+    inner = np.isin(context.recording.host_step_of(context.recording.host.start[calls]), counted)
+    return calls[inner] if inner.any() else calls
 
 
 def factorizes(context: Context) -> bool | None:

@@ -18,7 +18,20 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, intersect, narrow, union
+from advisor.intervals import (
+    EMPTY,
+    Bools,
+    Ints,
+    Spans,
+    covered,
+    distinct,
+    fetch,
+    inside,
+    intersect,
+    narrow,
+    subtract,
+    union,
+)
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
@@ -154,7 +167,9 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     if replay is None:
         return 0
     busy = context.once(_busy)
-    total = _launches_within(context, graph, claim, busy)
+    total = 0.0
+    if frame.rows.work is not None or replay.action == "capture":
+        total = _launches_within(context, graph, claim, busy)
     if frame.shortens is not None and replay.action in ("remove", "scale"):
         spans = context.once(clock).spans(_host_spans(context, frame, claim))
         total += float(covered(busy, spans.start, spans.end).sum())
@@ -167,12 +182,13 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
 def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim]) -> int:
     """Return the ns in which the GPU waits for launches that go with a fix, where *others* own that idle time.
 
-    Beside their fixes it is not returned again; alone it is.
+    Beside their fixes it is not returned again; alone it is. What a thread that was stopped loses stays: it stops elsewhere.
     """
     ledger = context.ledger
     theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
     idle = np.setdiff1d(theirs[ledger.idle[theirs]], claim.segments)
-    spans = context.once(clock).spans(union(ledger.start_ns[idle], ledger.end_ns[idle]))
+    running = subtract(union(ledger.start_ns[idle], ledger.end_ns[idle]), stopped(context))
+    spans = context.once(clock).spans(running)
     return int(_launches_within(context, graph, claim, spans))
 
 
@@ -182,10 +198,10 @@ def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans)
     whole = replay is not None and replay.action == "capture"
     if whole:
         launches = launches_of_model(context, graph).astype(np.float64)
-    elif replay is not None and replay.action in ("remove", "merge") and frame.rows.work is not None:
+    elif replay is not None and replay.action in ("remove", "merge"):
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
-        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
+        launches = _launching(graph, at[_works(context, frame, claim)])
     else:
         return 0.0
     inner, ops = (np.zeros(len(graph), np.bool_), EMPTY) if whole else _called(context, graph, launches)
@@ -199,7 +215,7 @@ def _freed(context: Context, frame: Frame, graph: Graph, claim: Claim) -> Bools:
     """Flag the waits that a fix of the rows does away with."""
     if frame.frees is None:
         return np.zeros(len(graph), np.bool_)
-    freed: Bools = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
+    freed: Bools = np.isin(graph.node, frame.frees(context, claim.rows)) & _held(graph)
     return freed
 
 
@@ -264,9 +280,11 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         return
     keep.dur[at] = 1 - share
     if action in ("remove", "merge"):
-        launches = np.where(graph.kind == PLAIN, _launching(graph, at), 0.0)
+        launches = _launching(graph, at)
         inner, ops = _called(context, graph, launches)
         loss = np.where(inner, 0.0, calls * launches)
+        # Nor does a copy that is gone hold the host.
+        keep.free = np.maximum(keep.free, np.where(_held(graph), calls * launches, 0.0))
         keep.call *= 1 - loss
         keep.think *= 1 - loss * _removable(context, graph)
         if len(ops.start):
@@ -292,16 +310,25 @@ def _of_launch(graph: Graph) -> Floats:
 
 
 def _removable(context: Context, graph: Graph) -> Floats:
-    """The part of each think time that goes where the launch is removed: of a backward pass no more than the node's own time.
+    """The part of each think time that goes where the launch is removed: of a backward pass no more than the node's own time,
+    and of a copy that holds the host no more than its operator had taken by then.
 
-    What autograd's engine takes between its nodes, and what the node before still did, stays.
+    What autograd's engine takes between its nodes, and what the node before still did, stays; so does what made the numbers.
     """
     host = context.recording.host
     node = fetch(context.once(outermost), graph.node)
     backward = np.array([*(_NODE.match(name) is not None for name in context.names), False], np.bool_)
     own = np.maximum(fetch(host.end, node) - fetch(host.start, node) - graph.length, 0) / np.maximum(graph.think, 1)
     part = _of_launch(graph)
-    return np.where(backward[fetch(host.name, node)], np.minimum(part, own), part)
+    begun = np.maximum(fetch(host.start, graph.node) - fetch(host.start, node), 0) / np.maximum(graph.think, 1)
+    own = np.where(_held(graph), begun, own)
+    return np.where(backward[fetch(host.name, node)] | _held(graph), np.minimum(part, own), part)
+
+
+def _held(graph: Graph) -> Bools:
+    """Flag calls that hold the host until the device is done."""
+    flags: Bools = np.isin(graph.kind, (WAIT, BLOCKING))
+    return flags
 
 
 def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Spans]:

@@ -30,7 +30,7 @@ from advisor.timeline.recording import COPY
 
 _SLACK_NS = 2_000
 """Clocks of host and device agree no better than this."""
-_LATE_NS = 20_000
+LATE_NS = 20_000
 """Work that starts later than this after all that is known to hold it was held by something else."""
 _DEPENDS_NS = 20_000
 """Work that waited on an event starts within this of the end of the work that the event stands for."""
@@ -184,14 +184,14 @@ def _latency(
         return 0, 0
     typical = int(np.median((end - start)[owner[owner >= 0]]))
     rows = np.flatnonzero(sure >= 0)
-    before = _previous_end(stream, begun, ended)
+    before = previous_end(stream, begun, ended)
     call = start[owner[rows]]
     free = (before[rows] < call) & (begun[rows] >= call) & ((end - start)[owner[rows]] <= _LONG_CALL * max(typical, 1))
     free &= starts_run(owner[rows])
     return (int(np.median((begun[rows] - call)[free])) if free.any() else typical), typical
 
 
-def _previous_end(stream: Ints, begun: Ints, ended: Ints) -> Ints:
+def previous_end(stream: Ints, begun: Ints, ended: Ints) -> Ints:
     """When the work before each one on its stream had ended; far in the past for the first."""
     before = np.full(len(begun), np.iinfo(np.int64).min // 4, np.int64)
     for number in distinct(stream).tolist():
@@ -220,7 +220,7 @@ def _holds(
     # but a long call of a copy waits for the copy.
     late_call = np.where((length > _LONG_CALL * max(typical, 1)) & ~copies, length - typical, 0)
     lag = np.where(owner >= 0, latency + late_call, begun - low)
-    before = _previous_end(stream, begun, ended)
+    before = previous_end(stream, begun, ended)
     base = np.maximum(call + lag, before)
     depends = np.full(len(begun), -1, np.int64)
     wants = np.flatnonzero((owner >= 0) & (begun - base > _SLACK_NS))
@@ -238,7 +238,7 @@ def _holds(
                 base[at] = max(base[at], ended[other])
                 break
     unexplained = np.where(owner >= 0, begun - base, 0)
-    late = unexplained > _LATE_NS
+    late = unexplained > LATE_NS
     # Inside one replayed graph the gaps between its kernels are part of the graph.
     same = np.zeros(len(begun), np.bool_)
     same[1:] = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
@@ -282,11 +282,11 @@ def _blocking(
     call = owner[rows]
     held = np.minimum(end[call], ended[rows]) - begun[rows]
     # Where the clocks differ by more than a small copy takes, it seems to run after the call that held it.
-    until = np.abs(end[call] - ended[rows]) <= _LATE_NS
-    long = (end[call] - start[call] > _LATE_NS) & (kind[call] == PLAIN)
+    until = np.abs(end[call] - ended[rows]) <= LATE_NS
+    long = (end[call] - start[call] > LATE_NS) & (kind[call] == PLAIN)
     waits = long & ((2 * held >= ended[rows] - begun[rows]) | until)
     blocking[call[waits]] = True
-    after[call[waits]] = np.minimum(end[call] - ended[rows], _LATE_NS)[waits]
+    after[call[waits]] = np.minimum(end[call] - ended[rows], LATE_NS)[waits]
     return blocking, after
 
 
@@ -321,7 +321,7 @@ def _targets(kind: Ints, start: Ints, end: Ints, last: Ints, stream: Ints, ended
     streams = [np.flatnonzero(stream == number) for number in distinct(stream).tolist()]
     reach = [np.maximum.accumulate(ended[rows]) for rows in streams]
     # A long wait ended with its work even where the clocks are further apart.
-    limit = end + np.clip((end - start) // 10, _SLACK_NS, _LATE_NS)
+    limit = end + np.clip((end - start) // 10, _SLACK_NS, LATE_NS)
     for at in waits.tolist():
         firsts[at] = len(positions)
         for rows, until in zip(streams, reach, strict=True):

@@ -7,8 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from advisor.intervals import Ints
 from advisor.replay.effect import Keep
+from advisor.replay.graph import LATE_NS, Graph, previous_end
 from advisor.replay.pricing import Replay
+from advisor.replay.steady import clock
 from advisor.roofline.limits import limits
 from advisor.timeline.context import Context
 
@@ -24,18 +27,36 @@ class StepLimits(NamedTuple):
 
 
 def step_limits(replay: Replay, whole_ms: float) -> StepLimits | None:
-    """Replay the trace with faster kernels; None where no kernel's limit is known, or where it cannot be run again."""
+    """Replay the trace with faster kernels; None where no kernel's limit is known, or where it cannot be run again.
+
+    What the device takes between two pieces of queued work stays between them, however short they are.
+    """
     found = replay.context.once(limits)
     if replay.graph is None or replay.reason or not found.known.any():
         return None
-    base = replay.step_ns(replay.base)
-    at_limit, reached = (_step_ns(replay, times) for times in (found.limit_ns, found.reachable_ns))
+    between = _between(replay.context, replay.graph)
+    nothing = np.full(len(found.limit_ns), np.nan)
+    base, at_limit, reached = (
+        _step_ns(replay, times, between) for times in (nothing, found.limit_ns, found.reachable_ns)
+    )
     scale = whole_ms / base if base else 0.0
     return StepLimits(min(at_limit * scale, whole_ms), min(max(at_limit, reached) * scale, whole_ms))
 
 
-def _step_ns(replay: Replay, times: npt.NDArray[np.float64]) -> float:
-    """Replay the step with each kernel in the time given for it, where that is known and shorter."""
+def _between(context: Context, graph: Graph) -> Ints:
+    """ns from the end of the work before each piece on its stream to its start, where it was queued by then; else 0."""
+    work, steady = context.recording.work, context.once(clock)
+    begun, ended = steady.at(work.start[graph.work]), steady.at(work.end[graph.work])
+    before = previous_end(graph.stream, begun, ended)
+    launches = graph.first[0] if len(graph) else len(graph.work)
+    node = np.searchsorted(graph.last, np.arange(len(graph.work)), side="right")
+    called = np.append(graph.start, 0)[node] + graph.lag
+    queued = (np.arange(len(graph.work)) >= launches) & (called <= before) & (begun - before <= LATE_NS)
+    return np.where(queued, np.maximum(begun - before, 0), 0)
+
+
+def _step_ns(replay: Replay, times: npt.NDArray[np.float64], between: Ints) -> float:
+    """Replay the step with each kernel in the time given for it, where that is known and shorter, and what is *between* them."""
     assert replay.graph is not None
     context: Context = replay.context
     work = context.recording.work
@@ -44,5 +65,5 @@ def _step_ns(replay: Replay, times: npt.NDArray[np.float64]) -> float:
     dur = np.maximum(work.end[rows] - work.start[rows], 1)
     left[rows] = np.where(np.isnan(times), 1.0, np.minimum(times / dur, 1.0))
     keep = Keep.all_of(replay.graph)
-    keep.dur = left[replay.graph.work]
+    keep.dur = left[replay.graph.work] + between / np.maximum(replay.graph.dur, 1)
     return replay.step_ns(replay.run(keep)[1])

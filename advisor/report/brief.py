@@ -88,8 +88,7 @@ def _state(analysis: Analysis) -> Iterator[str]:
         yield analysis.headline.text
     if causes := screen.time_line(analysis.summary, _CAUSES):
         yield causes
-    stacks = analysis.trace.features.stacks
-    if distance := screen.limit(analysis.summary, stacks=stacks, headline=analysis.headline):
+    if distance := screen.distance_of(analysis):
         yield distance
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         yield f"incomplete, figures speak of what is left: {'. '.join(damage)}"

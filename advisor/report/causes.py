@@ -39,6 +39,11 @@ ON_CPU = {
 
 _SILENT = "idle: nothing is recorded"
 _UNRECORDED = "not recorded: work of graph replays, or idle"
+_BESIDE_REPLAYS = {
+    "communication": "collectives that no recorded computing hides",
+    "copy": "copies that nothing recorded hides",
+}
+"""The same where replays of graphs are not recorded whole."""
 _THINNED = "not in the file: its events were taken out"
 _TAKEN_OUT = 0.1
 
@@ -60,8 +65,12 @@ def meaning(cause: str, summary: Summary) -> str:
         return silent
     if cause == "communication" and (waiting := _late(summary)):
         return waiting
-    words = CAUSES.get(cause, "")
-    return ON_CPU.get(cause, words) if on_cpu(summary) else words
+    return ON_CPU.get(cause, _words(cause, summary)) if on_cpu(summary) else _words(cause, summary)
+
+
+def _words(cause: str, summary: Summary) -> str:
+    """Return a cause of a GPU's time in words: work of graph replays that was not recorded may hide what no other does."""
+    return CAUSES.get(cause, "") if summary.replays_whole else _BESIDE_REPLAYS.get(cause, CAUSES.get(cause, ""))
 
 
 def _late(summary: Summary) -> str:
@@ -70,7 +79,7 @@ def _late(summary: Summary) -> str:
     rest = f", {milliseconds(summary.exchange_ms)} the exchange" if summary.exchange_ms else ""
     if on_cpu(summary) or waited < max(_SAID * whole, _LEAST * summary.whole_ms):
         return ""
-    return f"{CAUSES['communication']}: {milliseconds(waited)} waiting for other ranks{rest}"
+    return f"{_words('communication', summary)}: {milliseconds(waited)} waiting for other ranks{rest}"
 
 
 def unseen(summary: Summary) -> str:

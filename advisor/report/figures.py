@@ -191,7 +191,9 @@ def _steady(summary: Summary) -> list[Figure]:
     if summary.steady_ms is not None and summary.unsteady:
         prices = "shares, prices and the plan are of it" if bare is None else "shares are of it"
         hint = f"without start-up and the ends of the recording: {prices}"
-        figures = [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
+        figures = [
+            Figure("other" if summary.cold else "steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")
+        ]
     if bare is not None:
         count = summary.unprofiled_steps
         hint = f"without the profiler, by {count} steps before the recorded ones; prices and the plan are of it"
@@ -430,6 +432,7 @@ def causes_title(summary: Summary) -> str:
     unit = "a step's" if summary.step_ms else "the window's"
     if summary.unsteady:
         unit = "a step's steady" if summary.step_ms else "the steady"
+        unit = "the cold step's other" if summary.cold else unit
     return f"Where {unit} {milliseconds(whole_ms(summary))} go"
 
 

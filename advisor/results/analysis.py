@@ -89,6 +89,8 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 _EVEN = 1.15
 UNSTEADY = 0.01
 """Part of the step or the window by which steady time differs from it where it is said beside it."""
+COLD = 0.1
+"""Part of the one step that was recorded, from which on start-up makes it a cold one."""
 
 
 def typical_ms(median: float, mean: float) -> float:
@@ -355,6 +357,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         """True where the time that shares are of differs from the step, from the window without steps."""
         recorded = self.step_ms.whole if self.step_ms else self.window_ms
         return self.steady_ms is not None and abs(self.steady_ms - recorded) > UNSTEADY * recorded
+
+    @property
+    def cold(self) -> bool:
+        """True where the one step that was recorded holds much start-up: what is left of it need not be what a later one takes."""
+        step = self.step_ms.whole if self.step_ms else self.window_ms
+        return self.steps == 1 and bool(self.startup) and step - self.whole_ms > COLD * step
 
     @property
     def whole_ms(self) -> float:

@@ -1,10 +1,10 @@
 """The ledger: every ns of the window has one owner, per device.
 
 What was queued before the recording and the tail behind the program's last work are ``before`` and ``after``. Between them
-a device's time is compute's, else communication's, else a copy's, else a memset's; where the device idles, it belongs
-to the reason why: profiler, start-up, compile, allocator, garbage collector, loader, blocking copy, synchronization, an
-operator that computes on the CPU, host (Python and launches). Idle time with work already queued is nobody's on the host, and
-stays ``unknown``; so does all that the trace cannot explain.
+a device's time is compute's, else communication's, else a copy's (of several at once the one's that ends last), else a
+memset's; where the device idles, it belongs to the reason why: profiler, start-up, compile, allocator, garbage collector,
+loader, blocking copy, synchronization, an operator that computes on the CPU, host (Python and launches). Idle time with work
+already queued is nobody's on the host, and stays ``unknown``; so does all that the trace cannot explain.
 """
 
 from __future__ import annotations
@@ -329,8 +329,20 @@ def _busy_layers(recording: Recording, device: int) -> list[Layer]:
     layers = []
     for cause, mask in kinds:
         rows = np.flatnonzero(mask & here)
-        layers.append(layer_of(cause, work.start[rows], work.end[rows], rows, work.stream[rows]))
+        start, end, stream = work.start[rows], work.end[rows], work.stream[rows]
+        # Of copies that run at once, one that ends before another shortens nothing: the later end owns. It is the same, with
+        # time running backwards.
+        layers.append(
+            _backwards(layer_of(cause, -end, -start, rows, stream))
+            if cause == "copy"
+            else layer_of(cause, start, end, rows, stream)
+        )
     return layers
+
+
+def _backwards(layer: Layer) -> Layer:
+    """The layer with time running the other way."""
+    return Layer(layer.cause, -layer.end[::-1], -layer.start[::-1], layer.row[::-1])
 
 
 def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: Spans) -> list[Layer]:

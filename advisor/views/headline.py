@@ -16,6 +16,7 @@ from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
+from advisor.timeline.program import program_of as facts_of
 from advisor.timeline.recording import KERNEL
 from advisor.timeline.startup_table import CONTEXT, FIRST_ITERATION, KINDS
 from advisor.timeline.unprofiled import unprofiled
@@ -29,6 +30,7 @@ from advisor.views.phrasing import (
     LACKING_BRIEFLY,
     ON_CPU,
     ON_GPU,
+    PIPELINE,
     SHOWS_NOTHING,
     STARTUP,
     STARTUP_OF_SEVERAL,
@@ -312,6 +314,9 @@ def _before_all(trace: Trace, summary: Summary) -> str:
         return ""
     most = max(outside, key=lambda name: outside[name])
     amount = part_of(outside[most], extent)
+    if most == "startup" and summary.cold:
+        why = _why_startup(summary.startup)
+        return f"{amount} of this cold step are start-up. Record after a warm-up: {why}."
     if most == "startup":
         return f"{amount} are start-up: {_why_startup(summary.startup)}. {_WARM_UP}"
     if most == "before":
@@ -320,8 +325,10 @@ def _before_all(trace: Trace, summary: Summary) -> str:
 
 
 def _amount(summary: Summary, total: float, *, rest: bool) -> str:
-    """Say what shares are of, *rest* where start-up was named before it. Without steps nothing shows that it is steady."""
-    if summary.steps:
+    """Say what shares are of, *rest* where start-up was named before it. Without steps, or of a cold one, nothing shows that it
+    is steady.
+    """
+    if summary.steps and not summary.cold:
         whole = summary.steps == 1 and total >= _ALL * (
             summary.step_ms.median if summary.step_ms else summary.window_ms
         )
@@ -426,6 +433,8 @@ def _parts(
         unit += f" ({duration(summary.unprofiled_ms)} without the profiler)"
     waits = context.once(rank_waits)
     words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
+    if context.once(facts_of).hf_pipeline:
+        words = words | {"loader": PIPELINE}
 
     def clause(start: str, cause: str, *, brief: bool = False) -> Clause:
         unheard = cause == "unknown" and not context.recording.devices

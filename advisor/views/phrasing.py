@@ -50,6 +50,8 @@ UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the 
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
 WORKS_OR_WAITS = "the host works or waits"
 """Clause of the host's time beside an unrecorded device where copies of unknown size take long."""
+PIPELINE = "the {device} waits for the pipeline's preprocessing"
+"""Clause of the loader's time where a pipeline of transformers makes the loader: what it prepares may be the same input again."""
 LACKING, LACKING_BRIEFLY = (
     "the {device} idles, or runs unrecorded graph replays",
     "unrecorded replays, or idle",

@@ -145,3 +145,21 @@ def test_starting_workers_belongs_to_the_first_wait_of_an_epoch(
     table = advisor.read(str(b.write(tmp_path / "trace.json"))).frame("loader")
     restart = table[table["restart"]]
     assert (restart["dur_ns"] // 1000).tolist() == waits_us
+
+
+def test_a_batch_that_was_ready_is_no_wait(tmp_path: Path) -> None:
+    """Eight batches: for four the GPU idles 50 ms; four come within 2 ms, while it computes. Their median is not 26 ms."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for late in [True, False] * 4:
+        with b.step():
+            if not late:
+                with b.op("aten::mm"):
+                    b.kernel("volta_sgemm_128x64_nn", ms=20)
+            with b.loader(ms=50 if late else 2, workers=4):
+                pass
+            with b.op("aten::mm", us=30_000):
+                b.kernel("volta_sgemm_128x64_nn", us=30_000)
+    made = advisor.analyze(advisor.read(str(b.write(tmp_path / "trace.json"))), only=["data-loading/loader-stall"])
+    evidence = made.findings[0].evidence
+    row = dict(zip(evidence.columns, evidence.rows[0], strict=True))
+    assert (row["batches"], row["waits"], row["median_wait_ms"]) == (8, 4, 50)

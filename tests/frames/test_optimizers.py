@@ -156,3 +156,26 @@ def test_operators_of_a_step_are_counted_for_each_parameter(ops: list[str], each
     found = kernels[kernels["name"] == "pointwise"]["update_operators"]
     assert (len(found), found.min(), found.max()) == (8 * len(ops), each, each)
     assert kernels[kernels["name"] != "pointwise"]["update_operators"].isna().all()
+
+
+def test_a_first_step_that_makes_the_momentum_is_not_counted(tmp_path: Path) -> None:
+    """Three operators for each of four parameters; in the first step, which loading fills, one: 40 of 12 would be 3.3 in all."""
+    b = TraceBuilder(host_us=5, latency_us=2)
+    for step in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.call("cudaModuleLoadData", 200_000 if not step else 1)
+                b.kernel(GEMM, us=1_000)
+            for seq in range(4):
+                with b.backward("torch::autograd::AccumulateGrad", seq=seq):
+                    b.idle(us=1)
+            with b.annotation("Optimizer.step#SGD.step"):
+                for op in ["aten::mul_", "aten::add_", "aten::add_"] if step else ["aten::add_"]:
+                    for _ in range(4):
+                        with b.op(op):
+                            b.kernel("pointwise", us=3)
+            b.sync()
+    trace = trace_of(b, tmp_path)
+    assert trace.context.ledger.counted_steps().tolist() == [1, 2, 3]
+    found = trace.kernels["update_operators"].dropna()
+    assert (found.min(), found.max()) == (3, 3)

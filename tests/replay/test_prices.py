@@ -10,11 +10,14 @@ from support.paths import ROOT
 
 import advisor
 from advisor import hardware
-from advisor.replay.effect import launches_of_model
+from advisor.engine import run as engine
+from advisor.replay.effect import effect, launches_of_model
 from advisor.replay.graph import build
+from advisor.replay.pricing import Replay
 from advisor.replay.rungs import Rung, joined
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis, Finding
+from advisor.rulebook import builtin_rules_dir, load
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
@@ -439,3 +442,86 @@ def test_a_larger_batch_takes_no_step_under_the_shortest_that_was_run(rung: str)
     assert busy / 6 < last < plan[-1].step_ms_before
     assert plan[-1].speedup == pytest.approx(plan[0].step_ms_before / last)
     assert plan[-1].speedup > plan[-1].speedup_low
+
+
+def attending() -> TraceBuilder:
+    """Five steps of 20 attentions in steps of 5 us on the GPU, each of three operators that take the host 40 us; others beside."""
+    b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False)
+    scores, values = [[16, 64, 64], [16, 64, 64]], [[16, 64, 64], [16, 64, 32]]
+    parts = [
+        ("aten::bmm", [[16, 64, 32], [16, 32, 64]]),
+        ("aten::_softmax", [scores[0], [], []]),
+        ("aten::bmm", values),
+    ]
+    names = {
+        "aten::bmm": "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn",
+        "aten::_softmax": "softmax_warp_forward",
+    }
+    for _ in range(5):
+        with b.step():
+            for _ in range(20):
+                for name, shapes in parts:
+                    with b.op(name, shapes=shapes, dtypes=["c10::Half"] * len(shapes)):
+                        b.idle(us=35)
+                        b.kernel(names[name], us=5)
+                        b.idle(us=5)
+                with b.op("aten::relu"):
+                    b.idle(us=80)
+                    b.kernel("void at::native::vectorized_elementwise_kernel<4, relu>", us=5)
+            b.sync()
+    return b
+
+
+def test_alone_a_pattern_returns_the_idle_time_of_its_launches() -> None:
+    """Attention's kernels take 15 us of each 200; the host's 120 us for them go as well, but for what the rule leaves of them."""
+    result = advisor.analyze(built(attending()), only=["gpu-idle/launch-bound", "kernels/unfused-attention"])
+    attention = finding(result, "kernels/unfused-attention")
+    assert attention.saving is not None
+    assert attention.saving.alone_ms is not None
+    assert attention.cost_ms == pytest.approx(20 * 0.015, rel=0.02)
+    assert attention.saving.high_ms < 0.3
+    part = attention.saving.alone_ms["high"] / (20 * 0.120)
+    assert 0.8 < part <= 1.0
+
+
+def sending() -> TraceBuilder:
+    """Four steps of 700 us: behind 80 us of Python a tensor is made on the host in 50 us, and sent by an operator.
+
+    That takes 40 us before its call, which holds the host for 120 us, of which the copy is the last 100, and 60 us behind it.
+    """
+    b = TraceBuilder("AMD Instinct MI250X", host_us=0, latency_us=0, with_stack=False)
+    shape = [256, 1024]
+    for _ in range(4):
+        with b.step():
+            for _ in range(5):
+                with b.op("aten::relu"):
+                    b.idle(us=70)
+                    b.kernel("void at::native::vectorized_elementwise_kernel<4, relu>", us=5)
+            b.idle(us=80)
+            dtypes = ["ScalarList", "Scalar"]
+            with b.op("aten::randn", shapes=[[], []], dtypes=dtypes), b.op("aten::normal_", shapes=[shape, []], us=50):
+                pass
+            with b.op("aten::to", shapes=[shape, [], []]), b.op("aten::_to_copy", shapes=[shape, [], []]):
+                b.idle(us=40)
+                b.copy("HtoD", 1 << 20, us=100, op="aten::copy_", latency_us=20)
+                b.idle(us=60)
+            with b.op("aten::relu"):
+                b.kernel("void at::native::vectorized_elementwise_kernel<4, relu>", us=5)
+            b.sync()
+    return b
+
+
+def test_a_copy_that_is_gone_holds_the_host_no_more() -> None:
+    """Alone the 220 us of the operator that sends go, but for the 20 that a call takes here at least; making the numbers stays.
+
+    The rule owns 180 of them: the GPU idles for the first 40 within a stretch that began in Python, which is another's.
+    """
+    rule = "transfer/cpu-created-tensor"
+    trace = built(sending())
+    replay = Replay(trace.context)
+    assert replay.graph is not None
+    claim = engine.run(trace, load([builtin_rules_dir()]), only=[rule]).matches[rule]
+    assert claim.cost_ns == 4 * 180_000
+    keep = effect(trace.context, replay.graph, claim, hopeful=True)
+    returned_us = (replay.step_ns(replay.base) - replay.step_ns(replay.run(keep)[1])) / 1e3
+    assert returned_us == pytest.approx(200, rel=0.01)

@@ -10,6 +10,7 @@ from support.analyses import REPLACE, analysis, finding, together
 from support.pages import Page
 
 from advisor.report import Options, figures, render
+from advisor.report.causes import meaning
 from advisor.report.redact import redact
 from advisor.results.analysis import Analysis, StartupPart, StepTimes, Summary
 from advisor.results.headline import Headline
@@ -156,6 +157,9 @@ def test_steady_time_stands_beside_the_window_or_the_step_where_it_differs() -> 
     steps = StepTimes(median=121.0, p10=121.0, p90=121.0, samples=[121.0], mean=121.0)
     near = summary(steps=1, step_ms=steps, steady_ms=120.0)
     assert "steady" not in {figure.name for figure in figures.headline(near)}
+    cold = summary(steps=1, step_ms=steps, steady_ms=108.0)
+    assert figures.causes_title(cold) == "Where the cold step's other 108 ms go"
+    assert not {"steady"} & {figure.name for figure in figures.headline(cold)}
     apart = summary(steps=1, step_ms=steps, steady_ms=119.0)
     assert "steady" in {figure.name for figure in figures.headline(apart)}
     assert figures.causes_title(near) == "Where a step's 120 ms go"
@@ -201,3 +205,13 @@ def test_what_the_median_step_holds_is_said_where_the_mean_is_another(usual: flo
     assert lines["host"] == f"idle: Python and launches{more}"
     assert lines["compute"] == "kernels that compute"
     assert figures.causes(summary())[0].meaning == "idle: Python and launches"
+
+
+def test_copies_beside_replays_that_lack_work_are_not_said_to_be_hidden_by_nothing() -> None:
+    whole, lacking = (summary(replays_whole=flag) for flag in (True, False))
+    assert [meaning("copy", made) for made in (whole, lacking)] == [
+        "copies that nothing hides",
+        "copies that nothing recorded hides",
+    ]
+    assert meaning("communication", lacking) == "collectives that no recorded computing hides"
+    assert meaning("compute", lacking) == "kernels that compute"

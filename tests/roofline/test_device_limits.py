@@ -154,6 +154,25 @@ def test_faster_kernels_return_nothing_where_the_host_holds_the_step(tmp_path: P
     assert made.limit_ms == pytest.approx(made.whole_ms, rel=0.01)
 
 
+def test_what_lies_between_queued_kernels_goes_where_the_host_sets_the_pace(tmp_path: Path) -> None:
+    """Each step 200 launches of 20 us, and 200 kernels of 24 us with 1 us between them: 5 ms, of which the launches' 4 stay.
+
+    Faster kernels keep up with the launches: then nothing is queued, and nothing lies between.
+    """
+    b = builder()
+    for _ in range(5):
+        with b.step():
+            begin = b.now_ns / 1e3 + 30
+            for at in range(200):
+                b.idle(us=19)
+                with b.op("aten::mm", shapes=[[512, 512], [512, 512]], dtypes=HALF):
+                    b.kernel("ampere_gemm", us=24, at_us=begin + 25 * at)
+            b.sync()
+    made = advisor.analyze(built(b, tmp_path)).summary
+    assert made.whole_ms == pytest.approx(5.03, rel=0.01)
+    assert made.limit_ms == pytest.approx(4.0, rel=0.02)
+
+
 @pytest.mark.parametrize("name", [*NAMES, *AUDITED])
 def test_no_kernel_of_a_real_trace_is_faster_than_its_limit(name: str) -> None:
     """Within 5 %; and the step is never longer at its limit than recorded, nor shorter there than where programs get."""

@@ -304,3 +304,19 @@ def test_each_cause_has_a_median_over_the_steps_after_the_first(
                 builder.kernel("gemm", us=8_000)
     context = trace_of(builder, tmp_path).context
     assert {cause: ns for cause, ns in context.median_causes().items() if ns} == median
+
+
+def test_of_copies_at_once_the_one_that_ends_last_owns(tmp_path: Path) -> None:
+    """To the host from 1000 to 1177 us, to the device from 1007 to 1313: the first is over before, and shortens nothing.
+
+    The third begins before it and ends with it: a tie goes to the lower stream.
+    """
+    builder = TraceBuilder()
+    with builder.step():
+        builder.copy("DtoH", nbytes=1 << 20, pinned=True, blocking=False, us=177, at_us=1000, stream=8)
+        builder.copy("HtoD", nbytes=1 << 20, pinned=True, us=306, at_us=1007, stream=9)
+        builder.copy("DtoD", nbytes=1 << 20, us=100, at_us=1213, stream=10)
+        builder.seek(us=2000)
+    trace = trace_of(builder, tmp_path)
+    assert trace.copies[["direction", "cost_ns"]].values.tolist() == [["DtoH", 7_000], ["HtoD", 306_000], ["DtoD", 0]]
+    assert causes(trace)["copy"] == 313_000

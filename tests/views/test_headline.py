@@ -36,6 +36,7 @@ from advisor.views.phrasing import (
     LINES,
     ON_CPU,
     ON_GPU,
+    PIPELINE,
     THINNED,
     THINNED_BRIEFLY,
     UNPROVEN,
@@ -99,6 +100,57 @@ def test_training_that_waits_for_batches() -> None:
         "worker processes."
     )
     assert (found.kind, found.bound, found.first) == ("training", "loader", "data-loading/single-process-loader")
+
+
+def test_a_pipeline_that_prepares_its_input_waits_for_no_batch() -> None:
+    """A pipeline of transformers makes the loader, which prepares what it is given, be it the same image again."""
+
+    def pipeline() -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0)
+        for _ in range(4):
+            with b.step(), b.python("transformers/pipelines/base.py(1200): __call__"):
+                with b.loader(ms=30):
+                    pass
+                with b.op("aten::linear", us=8_000):
+                    b.kernel(built.GEMM, us=8_000)
+        return b
+
+    assert "the GPU waits for the pipeline's preprocessing" in headline(pipeline).text
+
+
+def test_the_first_advice_is_the_part_that_returns_most() -> None:
+    """Without gradients operators take some per cent less; compiled, nearly all of the launches go."""
+
+    def recording_gradients() -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0)
+        for _ in range(2):
+            with b.step():
+                for seq in range(40):
+                    with b.op("aten::linear", us=100, seq=seq):
+                        b.kernel(built.GEMM, us=10)
+        return b
+
+    assert headline(recording_gradients).text.partition(" First, ")[2].startswith("compile the model")
+
+
+def test_one_cold_step_is_not_called_steady() -> None:
+    """Of 329 ms of a first step 300 are the loading of a kernel: what the rest takes no later step need take."""
+
+    def cold() -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0)
+        with b.step():
+            b.kernel("fill_kernel", us=10)
+            with b.op("aten::cudnn_convolution"):
+                b.kernel("implicit_convolve_sgemm", us=1_000, host_us=300_000)
+            for _ in range(29):
+                with b.op("aten::cudnn_convolution", us=1_000):
+                    b.kernel("implicit_convolve_sgemm", us=100)
+        return b
+
+    text = headline(cold).text
+    assert text.startswith("300 of 329 ms of this cold step are start-up. Record after a warm-up")
+    assert "of the other 29 ms" in text
+    assert "steady" not in text
 
 
 def test_one_of_several_ranks() -> None:
@@ -299,7 +351,8 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     }:
         return
     if found.bound is not None:
-        part = r"(?:steady |[\d.,]+ [mµ]?s step)" if summary.steps else r"(?:other )?[\d.,]+ [mµ]?s"
+        judged = summary.steps and not summary.cold
+        part = r"(?:steady |[\d.,]+ [mµ]?s step)" if judged else r"(?:other )?[\d.,]+ [mµ]?s"
         assert re.search(f"{100 * summary.steady_causes[found.bound]:.0f} % of the {part}", found.text)
     free = trace.ledger.counted.copy()
     for claim in run(trace, rules()).matches.values():
@@ -330,6 +383,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY)
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
+    phrases["loader"] += (PIPELINE.format(device="GPU"),)
     for match in re.finditer(
         r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ [mµ]?s(?: a step| step| recorded| outside start-up)?)? ",
         found.text,

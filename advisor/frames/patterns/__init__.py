@@ -72,7 +72,8 @@ SCHEMA = Schema(
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
                 "uneven-rows or padded-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an "
-                "fft-shift; prompts of an uncached-prefix; times in the step that the same is rebuilt; NULL for other kinds"),
+                "fft-shift; prompts of an uncached-prefix; times in the step that the same is rebuilt; "
+                "train-mode: dropouts beside it that do nothing, as their rate is 0; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "

@@ -56,7 +56,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
-    distance = limit(analysis.summary, stacks=analysis.trace.features.stacks, headline=analysis.headline)
+    distance = distance_of(analysis)
     foot = [
         line
         for text in (figures.recording(analysis.summary), distance, _start_up(analysis))
@@ -143,9 +143,10 @@ def time_line(summary: Summary, width: int) -> str:
     if not parts:
         return figures.span(summary)
     unit = ("mean step" if figures.uneven(summary) else "step") if summary.step_ms else "window"
+    unit = f"cold {unit}" if summary.cold else unit
     whole = duration(figures.whole_ms(summary))
     if summary.unsteady:
-        unit += " steady" if summary.step_ms else " outside start-up"
+        unit += " steady" if summary.step_ms and not summary.cold else " outside start-up"
         whole += "" if summary.step_ms else f" of {duration(summary.extent_ms or summary.window_ms)}"
     return _in_a_line(f"{unit} {whole}: ", parts, width)
 
@@ -175,8 +176,18 @@ def _in_a_line(first: str, parts: Sequence[tuple[str, float]], width: int) -> st
     return first.rstrip(": ")
 
 
-def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None = None) -> str:
+def distance_of(analysis: Analysis) -> str:
+    """Return how far the step of an analysis is from what the device can do."""
+    stacks, precision = analysis.trace.features.stacks, analysis.program.precision if analysis.program else None
+    return limit(analysis.summary, stacks=stacks, headline=analysis.headline, precision=precision)
+
+
+def limit(
+    summary: Summary, *, stacks: bool = False, headline: Headline | None = None, precision: str | None = None
+) -> str:
     """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known.
+
+    What it can do is that of its *precision*: where a shorter one may be had, the name of it is said.
 
     *stacks* says that recording them slowed the host down: then a step that faster kernels leave as it is may be the profiler's.
     Of a recording in which nothing is steady, as *headline* says, there is no step to shorten.
@@ -186,6 +197,7 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     if headline is not None and headline.kind in _NOTHING_STEADY:
         return ""
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None and summary.mfu >= figures.LEAST_MFU else ""
+    at = f" at {precision}" if precision in _LONG else ""
     known = summary.modelled_share or 0.0
     if known < _ALL_KNOWN:
         mfu = f" (limits are known for {share(known)} % of kernel time){mfu}"
@@ -193,14 +205,14 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     reached = summary.kernel_efficiency or 0.0
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
-        return (
-            f"Kernels are at {share(reached)} % of what this GPU reaches: at its limit they return at most {most}{mfu}"
-        )
+        return f"Kernels are at {share(reached)} % of what this GPU reaches{at}: at its limit they return at most {most}{mfu}"
     if figures.no_shorter(summary):
         return _no_faster(summary, _holder(summary), stacks=stacks and summary.unprofiled_ms is None) + mfu
-    return _faster(summary, _holder(summary)) + mfu
+    return _faster(summary, _holder(summary), at) + mfu
 
 
+_LONG = frozenset(("fp64", "fp32"))
+"""Formats of numbers in which this GPU, or another, is much slower than in a shorter one."""
 _UNLIKE = 0.1
 """Difference of a cause's share from which on the step without the profiler has a line of its own."""
 _SHOWN = 0.05
@@ -224,13 +236,13 @@ def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
     return alone + (f": {_limits(holds)} it" if holds else "")
 
 
-def _faster(summary: Summary, holds: str) -> str:
+def _faster(summary: Summary, holds: str, at: str) -> str:
     """Say what faster kernels leave of the step, and what limits it then, where it is no matter how fast they are."""
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms or 0.0, summary.reachable_ms or 0.0)
     if least != most:
-        return f"{_AS_FAST}: {first} → {most} {unit} ({least} {unit} at its theoretical peak)"
+        return f"{_AS_FAST}{at}: {first} → {most} {unit} ({least} {unit} at its theoretical peak)"
     then = f", then {_limits(holds)} the {'step' if summary.step_ms else 'window'}" if holds else ""
-    return f"{_AS_FAST}: {first} → {least} {unit}{then}"
+    return f"{_AS_FAST}{at}: {first} → {least} {unit}{then}"
 
 
 _AS_FAST = "With each kernel as fast as the GPU can run it"

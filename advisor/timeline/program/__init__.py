@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from advisor.timeline.context import Context
 from advisor.timeline.program import compilation, learning, libraries, numbers, placement
 from advisor.timeline.program.habits import anomalous, habits
-from advisor.timeline.program.learning import INFERENCE, TRAINING, UNKNOWN, active_layers, optimizers
+from advisor.timeline.program.learning import INFERENCE, TRAINING, UNKNOWN, active_layers, idle_dropouts, optimizers
 from advisor.timeline.program.names import names_of
 from advisor.timeline.program.placement import proven_capability
 
@@ -23,6 +23,7 @@ __all__ = [
     "active_layers",
     "anomalous",
     "habits",
+    "idle_dropouts",
     "optimizers",
     "program_of",
     "proven_capability",

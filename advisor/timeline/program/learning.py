@@ -141,15 +141,16 @@ def _steps(names: Names) -> bool:
 def active_layers(context: Context) -> Ints:
     """Nodes of dropout and batch-norm operators that work in training mode, the outermost of each call.
 
-    Dropout in evaluation hands its input on: the operator holds no other. A batch norm in training counts its batches (a whole
-    number, added in place) or collects statistics. Instance norms compute on batch statistics in evaluation too.
+    Dropout in evaluation, or with a rate of 0, hands its input on: the operator holds no other. A batch norm in training counts
+    its batches (a whole number, added in place) or collects statistics. Instance norms compute on batch statistics in
+    evaluation too.
     """
     host, names = context.recording.host, context.names
     ops = context.once(names_of)
     if not any_match(_DROPOUT, ops.ops) and not any_match(_BATCH_NORM, ops.ops):
         return np.zeros(0, np.int64)
     is_op = host.group == OP
-    nodes = np.concatenate([_dropouts(context, is_op), _batch_norms(context, is_op)])
+    nodes = np.concatenate([_dropouts(context)[0], _batch_norms(context, is_op)])
     instance = np.array([name == "aten::instance_norm" for name in names], np.bool_)[host.name] & is_op
     return np.sort(nodes[host.above(nodes, instance, 4) < 0] if instance.any() else nodes)
 
@@ -160,26 +161,29 @@ def _named(context: Context, pattern: re.Pattern[str]) -> Bools:
     ]
 
 
-def _dropouts(context: Context, is_op: Bools) -> Ints:
+def idle_dropouts(context: Context) -> Ints:
+    """Nodes of dropouts whose recorded argument `train` is true and that draw nothing, as their rate is 0; beside one that draws.
+
+    Alone they prove nothing: code that sets the rate to 0 in evaluation leaves the argument as it is.
+    """
+    if not any_match(_DROPOUT, context.once(names_of).ops) or "op" not in context.tables:
+        return np.zeros(0, np.int64)
+    drawn, nodes = _dropouts(context)
+    texts, codes = context.recording.recorded.inputs, context.op_column(nodes, "concrete")
+    train = np.array([*(_TRAINS.search(bytes(text)) is not None for text in texts), False], np.bool_)
+    return nodes[train[codes]] if len(drawn) else nodes[:0]
+
+
+def _dropouts(context: Context) -> tuple[Ints, Ints]:
+    """Dropouts that draw random numbers, and those that do not, the outermost of each call."""
     host = context.recording.host
+    is_op = host.group == OP
     dropout = is_op & _named(context, _DROPOUT)
     outer = dropout & ~((host.parent >= 0) & dropout[np.maximum(host.parent, 0)])
     drawing = np.flatnonzero(is_op & _named(context, _DRAWS) & (host.parent >= 0))
     above = host.above(drawing, outer, 3)
     drawn = distinct(above[above >= 0])
-    return np.union1d(drawn, _told_to_train(context, np.flatnonzero(outer))) if len(drawn) else drawn
-
-
-def _told_to_train(context: Context, nodes: Ints) -> Ints:
-    """Dropouts whose recorded argument `train` is true: with a rate of 0 they draw nothing, and count beside one that does.
-
-    Alone they prove nothing: code that sets the rate to 0 in evaluation leaves the argument as it is.
-    """
-    if "op" not in context.tables:
-        return nodes[:0]
-    texts, codes = context.recording.recorded.inputs, context.op_column(nodes, "concrete")
-    train = np.array([_TRAINS.search(bytes(text)) is not None for text in texts], np.bool_)
-    return nodes[(codes >= 0) & train[codes]] if len(train) else nodes[:0]
+    return drawn, np.setdiff1d(np.flatnonzero(outer), drawn)
 
 
 def _batch_norms(context: Context, is_op: Bools) -> Ints:
