@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.traces import analysis
 
 import advisor
 from advisor import hardware
@@ -299,6 +300,35 @@ def test_behind_a_host_that_stacks_slowed_work_on_the_gpu_is_not_worth_nothing()
     assert cores.saving is not None
     assert cores.saving.low_ms == pytest.approx(0.44, abs=0.03)
     assert cores.saving.high_ms == pytest.approx(1.0, abs=0.06)
+
+
+def test_what_sets_the_pace_leads_before_what_returns_nothing_with_the_host_as_recorded() -> None:
+    """A host of 130 us a product of 100: faster products return nothing, and no more with the 101 us that stacks leave at most.
+
+    They would with a host of half the time, but that is supposed; the launches' 30 us a product are idle as recorded.
+    """
+    result = advisor.analyze(
+        built(slowed_by_stacks(130)), only=["precision/no-tensor-cores", "gpu-idle/launch-bound"]
+    )
+    assert [one.rule for one in result.findings] == ["gpu-idle/launch-bound", "precision/no-tensor-cores"]
+    launches, cores = result.findings
+    assert launches.saving is not None
+    assert cores.saving is not None
+    assert launches.saving.low_ms > 0
+    assert cores.saving.alone_ms is not None
+    assert cores.saving.alone_ms["low"] == 0
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("v100_resnet50_workers4", "gpu-idle/launch-bound", "precision/no-tensor-cores"),
+        ("audited/mi300_xdit_flux", "gpu-idle/host-function", "precision/half-products"),
+    ],
+)
+def test_what_is_sure_leads_on_real_traces(name: str, first: str, second: str) -> None:
+    assert [one.rule for one in analysis(name).findings[:2]] == [first, second]
 
 
 def test_a_copy_returns_all_that_it_holds_the_host_where_the_host_sets_the_pace() -> None:
