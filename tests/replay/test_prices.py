@@ -331,6 +331,45 @@ def test_what_is_sure_leads_on_real_traces(name: str, first: str, second: str) -
     assert [one.rule for one in analysis(name).findings[:2]] == [first, second]
 
 
+def test_a_host_that_was_steps_ahead_when_the_recording_began_still_sets_the_least_step() -> None:
+    """Steps of 10 ms on the GPU and 8 on the host, behind 30 ms that were queued before them: the host begins three steps ahead.
+
+    Products of an eighth of the time would leave 1.3 ms a step on the GPU, and the host's 8: of 10 ms 2 are returned.
+    """
+    b = TraceBuilder(V100, host_us=0, latency_us=0, with_stack=False)
+    b.kernel("volta_sgemm_128x64_nn", us=30_000, launched=False, at_us=0)
+    for _ in range(5):
+        with b.step():
+            for _ in range(10):
+                with b.op("aten::mm"):
+                    b.idle(us=800)
+                    b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    b.sync()
+    cores = finding(advisor.analyze(built(b), only=["precision/no-tensor-cores"]), "precision/no-tensor-cores")
+    assert cores.saving is not None
+    assert "not replayed" not in cores.saving.basis
+    assert cores.saving.low_ms == pytest.approx(2, abs=0.1)
+    assert cores.saving.high_ms == pytest.approx(2.1, abs=0.1)  # with 5 us less for each of 20 calls at most
+
+
+def test_what_begins_a_little_behind_the_work_before_it_is_not_held_to_the_time_since_its_launch() -> None:
+    """Ten products of 1 ms, launched at once, with 25 us between them that nothing explains: 10.2 ms a step.
+
+    From the fourth on these are less than a hundredth of what a product waited since its launch: it follows the work before it. The
+    second and the third begin when they did, 2.05 ms after their launch at the latest; eight of an eighth of the time follow: 1 ms.
+    """
+    b = TraceBuilder(V100, host_us=1, latency_us=0, gap_us=25, with_stack=False)
+    for _ in range(5):
+        with b.step():
+            for _ in range(10):
+                with b.op("aten::mm"):
+                    b.kernel("volta_sgemm_128x64_nn", us=1_000)
+            b.sync()
+    cores = finding(advisor.analyze(built(b), only=["precision/no-tensor-cores"]), "precision/no-tensor-cores")
+    assert cores.saving is not None
+    assert cores.saving.high_ms == pytest.approx(10.2 - 2.05 - 8 / 8, abs=0.2)
+
+
 def test_a_copy_returns_all_that_it_holds_the_host_where_the_host_sets_the_pace() -> None:
     """Steps of 4 ms in a copy, and 100 launches of 100 us for kernels of 30: 14 ms.
 
