@@ -3,10 +3,10 @@
 A severity is read off the middle of the saving, as a share of the steady step. Findings go by that middle times the
 confidence; of two that are worth about the same, within a factor of two, the surer one comes first, and none is more severe
 than one before it. What is only possible does not lead where something surer is worth two thirds of it. A fix that returns
-nothing alone is at most medium: others come before it. A rule without a price has its severity from its cost, at most medium, and comes behind those of the same
-severity that have one: what returns something known is done first, and more is recorded or looked into after. A larger batch
-comes behind every other fix, as it spreads what those remove; notes come behind that; and last a fix that returns nothing
-beside those before it, which is a note.
+nothing alone is at most medium: others come before it. A rule without a price has its severity from its cost, at most medium,
+and comes behind those of the same severity that have one: what returns something known is done first, and more is recorded or
+looked into after. A larger batch comes behind every other fix, as it spreads what those remove; notes come behind that; and
+last a fix that returns nothing beside those before it, which is a note.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products that took longer for a time: columns of `trace` on a device that ran slower, and did the same work faster before or behind.
+"""Products that took longer for a time: columns of `trace` on a device that did the same work faster before or behind.
 
 A matrix product or convolution of one kernel, grid and operator on the same shapes does the same arithmetic each time. Where
 several of these take half as long again as they do otherwise, all in one stretch, and with nothing beside them on the device, the
@@ -74,7 +74,8 @@ def _products(context: Context) -> Ints:
     rows = rows[context.op_column(work.launch[rows], "dims") >= 0]
     operator = fetch(host.attributes.op, work.launch[rows])
     torch = np.array([name.startswith("aten::") and "group" not in name for name in context.names], np.bool_)
-    return rows[(operator >= 0) & (host.group[operator] == OP) & torch[host.name[operator]]]
+    chosen: Ints = rows[(operator >= 0) & (host.group[operator] == OP) & torch[host.name[operator]]]
+    return chosen
 
 
 def _usual(context: Context, rows: Ints) -> tuple[Ints, Ints]:

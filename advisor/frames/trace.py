@@ -124,8 +124,8 @@ SCHEMA = Schema(
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
-        integer("slowed_ns", "ns", "what matrix products and convolutions took beyond their usual time in stretches in which several "
-                "of them took half as long again, with nothing beside them; NULL where none of known shapes repeats"),
+        integer("slowed_ns", "ns", "what matrix products and convolutions took beyond their usual time, in stretches in which "
+                "several of them took half as long again with nothing beside them; NULL where none of known shapes repeats"),
         real("slowed_share", "share", "the same, of the time that the ledger divides; NULL likewise"),
         text("slowed_spans", "the longest of these stretches, in ms since the first event; NULL without any"),
         flag("batches_watched", "`advisor record` looked at the first batches of a loader: what of them is padding, and which "

@@ -231,7 +231,11 @@ class Queue:
                 continue
             self._ms[rule] = self._gain(rule)
             other = self._assumed(rule, self._ms[rule])
-            before = ranking.defers(own, place[-1], self.claims[rule].rule, other[-1]) if sure else self._surely_returns(rule)
+            before = (
+                ranking.defers(own, place[-1], self.claims[rule].rule, other[-1])
+                if sure
+                else self._surely_returns(rule)
+            )
             if other > most and other[0] >= 1 and before:
                 chosen, most = rule, other
         return chosen

@@ -307,9 +307,7 @@ def test_what_sets_the_pace_leads_before_what_returns_nothing_with_the_host_as_r
 
     They would with a host of half the time, but that is supposed; the launches' 30 us a product are idle as recorded.
     """
-    result = advisor.analyze(
-        built(slowed_by_stacks(130)), only=["precision/no-tensor-cores", "gpu-idle/launch-bound"]
-    )
+    result = advisor.analyze(built(slowed_by_stacks(130)), only=["precision/no-tensor-cores", "gpu-idle/launch-bound"])
     assert [one.rule for one in result.findings] == ["gpu-idle/launch-bound", "precision/no-tensor-cores"]
     launches, cores = result.findings
     assert launches.saving is not None
