@@ -81,8 +81,12 @@ def analyze(
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])
-    # What a finding without a price owns it only counts: where it lies is still to be said.
-    claimed = [match.segments for match in outcome.matches.values() if match.rule.replay is not None]
+    # What a finding without a price owns it only counts: where it lies is still to be said, unless its rows are the kernels.
+    claimed = [
+        match.segments
+        for match in outcome.matches.values()
+        if match.rule.replay is not None or match.rule.match.frame == "kernels"
+    ]
     return Analysis(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(rules.rules)),

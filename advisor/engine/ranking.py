@@ -2,10 +2,11 @@
 
 A severity is read off the middle of the saving, as a share of the steady step. Findings go by that middle times the
 confidence; of two that are worth about the same, within a factor of two, the surer one comes first, and none is more severe
-than one before it. A rule without a price has its severity from its cost, at most medium, and comes behind those of the same
-severity that have one: what returns something known is done first, and more is recorded or looked into after. A larger batch
-comes behind every other fix, as it spreads what those remove; notes come behind that; and last a fix that returns nothing
-beside those before it, which is a note.
+than one before it. What is only possible does not lead where something surer is worth two thirds of it. A fix that returns
+nothing alone is at most medium: others come before it. A rule without a price has its severity from its cost, at most medium,
+and comes behind those of the same severity that have one: what returns something known is done first, and more is recorded or
+looked into after. A larger batch comes behind every other fix, as it spreads what those remove; notes come behind that; and
+last a fix that returns nothing beside those before it, which is a note.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ LITTLE = 0.01
 LEVELS: Mapping[Severity, float] = {"low": 0.01, "medium": 0.03, "high": 0.10}
 """Levels of a price whose rule has none of its own: of a risk that costs time as well."""
 _UNPRICED: Severity = "medium"
+_NEAR = 1.5
+"""Times the worth of a surer fix that one which is only possible has to be worth to lead."""
+_WAITS: Severity = "medium"
 _BATCH = 0.5
 """Place of a larger batch: between the last fix that is more than a note and the notes."""
 Place = tuple[float, float, float, float]
@@ -77,6 +81,15 @@ def _place(severity: Severity, middle: float, confidence: Confidence, *, batch: 
     worth = middle * weight
     group = _BATCH if batch else float(severity != "note")
     return group, float(math.frexp(worth)[1]) if worth > 0 else -math.inf, weight, worth
+
+
+def defers(first: Rule, worth: float, other: Rule, other_worth: float) -> bool:
+    """Tell whether a fix that is only possible leaves the lead to another: a surer one, with the same numbers, worth about as much.
+
+    Both worths are middles of savings times the confidence.
+    """
+    surer = first.confidence == "possible" and CONFIDENCES[other.confidence] > CONFIDENCES[first.confidence]
+    return surer and not other.is_inexact and not is_batch(other) and worth <= _NEAR * other_worth
 
 
 def middle_of(saving: Saving | None) -> float:
@@ -136,7 +149,7 @@ def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Seq
     def middle(finding: Finding) -> float:
         return middle_of(finding.saving) if finding.saving is not None else finding.cost_share
 
-    severities = falling([severity_of(claims[finding.rule].rule, middle(finding)) for finding in chosen])
+    severities = falling([_severity(claims[finding.rule].rule, finding) for finding in chosen])
     first = [_as(finding, severity) for finding, severity in zip(chosen, severities, strict=True)]
     rest = [
         _as(finding, severity_of(claims[finding.rule].rule, middle(finding)))
@@ -154,6 +167,14 @@ def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Seq
     merged = _merge(first, rest)
     severities = falling([finding.severity for finding in merged])
     return [*(_as(finding, severity) for finding, severity in zip(merged, severities, strict=True)), *spent]
+
+
+def _severity(rule: Rule, finding: Finding) -> Severity:
+    """Return the severity of a finding with a price: no more than medium where the fix returns nothing alone."""
+    severity = severity_of(rule, middle_of(finding.saving))
+    alone = finding.saving.alone_ms if finding.saving is not None else None
+    waits = alone is not None and alone.get("high", 0.0) <= 0
+    return _lower(severity, _WAITS) if waits else severity
 
 
 def _merge(first: Sequence[Finding], rest: Sequence[Finding]) -> list[Finding]:

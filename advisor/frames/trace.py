@@ -22,6 +22,7 @@ from advisor.frames import (
     program,
     rank_waits,
     settings,
+    slowed,
 )
 from advisor.frames.frame import Frame
 from advisor.frames.patterns.updates import updates_known
@@ -123,6 +124,10 @@ SCHEMA = Schema(
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
+        integer("slowed_ns", "ns", "what matrix products and convolutions took beyond their usual time, in stretches in which "
+                "several of them took half as long again with nothing beside them; NULL where none of known shapes repeats"),
+        real("slowed_share", "share", "the same, of the time that the ledger divides; NULL likewise"),
+        text("slowed_spans", "the longest of these stretches, in ms since the first event; NULL without any"),
         flag("batches_watched", "`advisor record` looked at the first batches of a loader: what of them is padding, and which "
              "labels count"),
         flag("modules_watched", "it compared the calls of modules in one step (`repeated_calls`)"),
@@ -219,6 +224,7 @@ def facts(context: Context) -> dict[str, Any]:
         | collectives.facts(context)
         | rank_waits.facts(context)
         | {"far_class": limits.far_class(context)}
+        | slowed.facts(context)
         | settings.figures(context)
         | settings.facts(context)
     )

@@ -30,6 +30,8 @@ from advisor.timeline.recording import COPY
 
 _SLACK_NS = 2_000
 """Clocks of host and device agree no better than this."""
+_BEHIND = 100
+"""Times what nothing explains that a piece of work is held up in all, from which on it is late by what it waited for."""
 LATE_NS = 20_000
 """Work that starts later than this after all that is known to hold it was held by something else."""
 _DEPENDS_NS = 20_000
@@ -242,7 +244,9 @@ def _holds(
     # Inside one replayed graph the gaps between its kernels are part of the graph.
     same = np.zeros(len(begun), np.bool_)
     same[1:] = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
-    lag = np.where(late, lag + (begun - np.maximum(call + lag, 0)), lag)
+    # What comes late behind work before it, longer than it waited for that, is late by its call; else a little behind that work.
+    after_call = begun - np.maximum(call + lag, 0)
+    lag = np.where(late & (_BEHIND * unexplained > after_call), lag + after_call, lag)
     return lag.astype(np.int64), depends, int(unexplained[late].sum())
 
 

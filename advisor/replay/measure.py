@@ -40,19 +40,31 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
     first = graph.first[0] if len(graph) else 0
     linked = np.arange(len(graph.work)) >= first
     node = np.minimum(np.searchsorted(graph.last, np.arange(len(graph.work)), side="right"), len(graph) - 1)
-    launched = np.searchsorted(starts, timeline.start[node], side="right") - 1
+    # Nodes are in order: what lies behind a step's mark is of that step, where the clock takes whole steps out as well.
+    launched = np.minimum(np.cumsum(graph.kind == MARK)[node], len(starts)) - 1
     ran = np.searchsorted(starts, timeline.begun, side="right") - 1
     time = timeline.ended - timeline.begun
-    edges = np.append(starts, finish)
+    edges, pace = np.append(starts, finish), 0.0
     if len(starts) > 1 and time[linked & (ran > launched)].sum() > _LATE_SHARE * time[linked].sum():
         # The host runs ahead: a step ends with the last work that it launched.
         last = np.full(len(starts), int(marks[0]), np.int64)
         rows = linked & (launched >= 0)
         np.maximum.at(last, launched[rows], timeline.ended[rows])
         edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
+        pace = _host_pace(context, marks)
     durations = np.diff(edges)[recording.sampled]
     mean = float(edges[-1] - edges[0]) / max(len(context.ledger.counted_steps()), 1)
-    return Measurement(float(np.median(durations)), mean, finish - int(marks[0]))
+    return Measurement(max(float(np.median(durations)), pace), max(mean, pace), finish - int(marks[0]))
+
+
+def _host_pace(context: Context, marks: Ints) -> float:
+    """Return the median step of the host, where it was steps ahead when the device's first began; else 0.
+
+    The clock takes those steps out. But however far it is ahead, no device keeps up shorter steps than its host for long.
+    """
+    begun = np.array([step.start for step in context.recording.steps[: len(marks) - 1]], np.int64)
+    whole = begun >= context.recording.bounds[0]
+    return float(np.median(np.diff(marks)[whole])) if whole.any() and not whole[:2].any() else 0.0
 
 
 def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -> str:

@@ -214,8 +214,37 @@ class Queue:
                 self.spent.pop(rule, None)
             if place > best_place:
                 best, best_place = rule, place
+        best = best if self._returned else self._leading(best)
         self.left.remove(best)
         return best
+
+    def _leading(self, best: str) -> str:
+        """Return the fix that leads: the *best* one, but where it returns nothing with a host that is no guess, the best that does.
+
+        One that is only possible leaves the lead to one that is surer, where that is worth about as much.
+        """
+        own, place = self.claims[best].rule, self._assumed(best, self._ms[best])
+        sure = self._surely_returns(best)
+        if sure and own.confidence != "possible":
+            return best
+        chosen, most = best, ranking.FIRST
+        for rule in sorted(self.left, key=lambda rule: self._assumed(rule, self._ms[rule]), reverse=True):
+            if rule == best or self._assumed(rule, self._ms[rule]) <= most:
+                continue
+            self._ms[rule] = self._gain(rule)
+            other = self._assumed(rule, self._ms[rule])
+            before = (
+                ranking.defers(own, place[-1], self.claims[rule].rule, other[-1])
+                if sure
+                else self._surely_returns(rule)
+            )
+            if other > most and other[0] >= 1 and before:
+                chosen, most = rule, other
+        return chosen
+
+    def _surely_returns(self, rule: str) -> bool:
+        """Tell whether a fix returns something beside those taken with the host as recorded, or cautiously."""
+        return any(self._tells(world.gain(rule)) for world in self._known)
 
     def with_same(self, rule: str) -> list[str]:
         """Take out the fixes that are the same change as one that comes next; the one that leads comes first."""
@@ -297,7 +326,7 @@ class Queue:
         """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first.
 
         What a fix returns only behind others is no reason to put it before them, nor is what it returns only with a host that is
-        supposed.
+        supposed. One that is only possible leaves the lead to a surer one before it.
         """
 
         def worth(rung: Rung) -> float:
@@ -307,7 +336,11 @@ class Queue:
         places: list[ranking.Place] = []
         for one in bundles:
             place = ranking.place(self.claims[one[0].rule].rule, sum(map(worth, one)))
-            if places and place > places[-1] and not any(self._returns_alone(rung.rule) for rung in one):
+            behind = not any(self._returns_alone(rung.rule) for rung in one)
+            if len(places) == 1:
+                rule, leading = self.claims[one[0].rule].rule, self.claims[bundles[0][0].rule].rule
+                behind |= ranking.defers(rule, place[-1], leading, places[0][-1])
+            if places and place > places[-1] and behind:
                 place = places[-1]
             places.append(place)
         rules = [[rung.rule for rung in one] for one in bundles]

@@ -67,6 +67,33 @@ def test_of_two_that_are_worth_about_the_same_the_surer_comes_first() -> None:
     assert ranking.place(certain, 0.034) < ranking.place(likely, 0.10)
 
 
+@pytest.mark.parametrize(
+    ("other", "worth", "defers"),
+    [
+        ({"confidence": "likely"}, 0.05, True),
+        ({"confidence": "likely"}, 0.039, False),  # 0.06 is more than one and a half times as much
+        ({"confidence": "possible"}, 0.06, False),  # no surer
+        ({"confidence": "certain", "inexact": True}, 0.06, False),  # coarser numbers as well
+        ({"confidence": "certain", "replay": Replay("batch", 0.5, 0.8, "")}, 0.06, False),
+    ],
+)
+def test_what_is_only_possible_leaves_the_lead_to_something_surer_of_about_its_worth(
+    other: dict[str, object], worth: float, defers: bool
+) -> None:
+    assert ranking.defers(rule("a/b", confidence="possible"), 0.06, rule("c/d", **other), worth) is defers
+    assert not ranking.defers(rule("a/b", confidence="likely"), 0.06, rule("c/d", **other), worth)
+
+
+def test_what_returns_nothing_alone_is_at_most_medium() -> None:
+    first, second = found("a/first", 0.3), found("a/second", 0.2)
+    assert second.saving is not None
+    waits = msgspec.structs.replace(second.saving, alone_ms={"low": 0.0, "high": 0.0})
+    claims = {name: Standing(rule(name)) for name in ("a/first", "a/second")}
+    for saving, severity in ((second.saving, "high"), (waits, "medium")):
+        arranged = arrange([first, msgspec.structs.replace(second, saving=saving)], claims, list(claims))
+        assert [one.severity for one in arranged] == ["high", severity]
+
+
 def test_severities_never_rise() -> None:
     assert falling(["high", "medium", "high", "low", "medium", "note"]) == [
         "high", "medium", "medium", "low", "low", "note",

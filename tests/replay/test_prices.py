@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.traces import analysis
 
 import advisor
 from advisor import hardware
@@ -302,6 +303,72 @@ def test_behind_a_host_that_stacks_slowed_work_on_the_gpu_is_not_worth_nothing()
     assert cores.saving is not None
     assert cores.saving.low_ms == pytest.approx(0.44, abs=0.03)
     assert cores.saving.high_ms == pytest.approx(1.0, abs=0.06)
+
+
+def test_what_sets_the_pace_leads_before_what_returns_nothing_with_the_host_as_recorded() -> None:
+    """A host of 130 us a product of 100: faster products return nothing, and no more with the 101 us that stacks leave at most.
+
+    They would with a host of half the time, but that is supposed; the launches' 30 us a product are idle as recorded.
+    """
+    result = advisor.analyze(built(slowed_by_stacks(130)), only=["precision/no-tensor-cores", "gpu-idle/launch-bound"])
+    assert [one.rule for one in result.findings] == ["gpu-idle/launch-bound", "precision/no-tensor-cores"]
+    launches, cores = result.findings
+    assert launches.saving is not None
+    assert cores.saving is not None
+    assert launches.saving.low_ms > 0
+    assert cores.saving.alone_ms is not None
+    assert cores.saving.alone_ms["low"] == 0
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("v100_resnet50_workers4", "gpu-idle/launch-bound", "precision/no-tensor-cores"),
+        ("audited/mi300_xdit_flux", "gpu-idle/host-function", "precision/half-products"),
+    ],
+)
+def test_what_is_sure_leads_on_real_traces(name: str, first: str, second: str) -> None:
+    assert [one.rule for one in analysis(name).findings[:2]] == [first, second]
+
+
+def test_a_host_that_was_steps_ahead_when_the_recording_began_still_sets_the_least_step() -> None:
+    """Steps of 10 ms on the GPU and 8 on the host, behind 30 ms that were queued before them: the host begins three steps ahead.
+
+    Products of an eighth of the time would leave 1.3 ms a step on the GPU, and the host's 8: of 10 ms 2 are returned.
+    """
+    b = TraceBuilder(V100, host_us=0, latency_us=0, with_stack=False)
+    b.kernel("volta_sgemm_128x64_nn", us=30_000, launched=False, at_us=0)
+    for _ in range(5):
+        with b.step():
+            for _ in range(10):
+                with b.op("aten::mm"):
+                    b.idle(us=800)
+                    b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    b.sync()
+    cores = finding(advisor.analyze(built(b), only=["precision/no-tensor-cores"]), "precision/no-tensor-cores")
+    assert cores.saving is not None
+    assert "not replayed" not in cores.saving.basis
+    assert cores.saving.low_ms == pytest.approx(2, abs=0.1)
+    assert cores.saving.high_ms == pytest.approx(2.1, abs=0.1)  # with 5 us less for each of 20 calls at most
+
+
+def test_what_begins_a_little_behind_the_work_before_it_is_not_held_to_the_time_since_its_launch() -> None:
+    """Ten products of 1 ms, launched at once, with 25 us between them that nothing explains: 10.2 ms a step.
+
+    From the fourth on these are less than a hundredth of what a product waited since its launch: it follows the work before it. The
+    second and the third begin when they did, 2.05 ms after their launch at the latest; eight of an eighth of the time follow: 1 ms.
+    """
+    b = TraceBuilder(V100, host_us=1, latency_us=0, gap_us=25, with_stack=False)
+    for _ in range(5):
+        with b.step():
+            for _ in range(10):
+                with b.op("aten::mm"):
+                    b.kernel("volta_sgemm_128x64_nn", us=1_000)
+            b.sync()
+    cores = finding(advisor.analyze(built(b), only=["precision/no-tensor-cores"]), "precision/no-tensor-cores")
+    assert cores.saving is not None
+    assert cores.saving.high_ms == pytest.approx(10.2 - 2.05 - 8 / 8, abs=0.2)
 
 
 def test_a_copy_returns_all_that_it_holds_the_host_where_the_host_sets_the_pace() -> None:

@@ -34,7 +34,6 @@ NOT_REPLAYED = {
     "rank_without_gpu": "nothing was recorded",
     "gpu_events_without_host": "idle time cannot be explained",
     "mi210_gpu_only": "idle time cannot be explained",
-    "mi300_resnet_ddp_checkpointing": "run again unchanged, it is 50 % off",
     "mi300_vllm_graph_replay": "run again unchanged, it is 9 % off",
 }
 

@@ -331,7 +331,7 @@ def test_a_graph_capture_is_no_idle_gpu() -> None:
 
 def test_functions_of_a_library_are_named() -> None:
     result = read("mi300_xdit_flux")
-    products, idle = result.findings[:2]
+    idle, products = result.findings[:2]
     assert products.rule == "precision/half-products"
     assert products.cost_ms is not None
     assert about(products.cost_ms, 133.5)  # those of at least 20 us

@@ -77,15 +77,18 @@ def test_unknown_time_is_less_than_a_twentieth_of_the_window(name: str) -> None:
 FIRST = {
     # 5.8 of 9.8 ms are products of 32 rows in 16 bits at half of the memory's rate; graphs replay, and nothing waits.
     "mi300_sglang_decode": ("inference/small-decode-batch", "Quantize the weights", None),
-    # 7.0 of 10.7 ms are the experts' products, in 4 bits already; busy 99.8 %.
-    "mi300_vllm_graph_replay": (None, "", r"most in matrix products of experts \(MoE\) \(7\.\d+ ms\)"),
+    # 7.0 of 10.7 ms are the experts' products, in 4 bits already, three times as long as their weights take to read; busy 99.8 %.
+    "mi300_vllm_graph_replay": ("inference/expert-kernels", "other kernels for experts", None),
     # Start-up: kernels are recorded into a graph and not run.
     "audited/mi300_vllm_graph_capture": (None, "", r"graph capture.*idle means nothing"),
     # 923 launches for 11.6 ms of work in 84.5 ms.
     "audited/b200_vllm_gptoss_eager": ("gpu-idle/launch-bound", "Leave eager mode", None),
-    # 201 of 227 ms are work, 133 of it products in bfloat16 on a GPU with FP8 units, in graphs, whose shapes nothing tells.
-    "audited/mi300_xdit_flux": ("precision/half-products", "FP8", None),
+    # 27 ms of bookkeeping that launches nothing cost nothing to drop. Of 227 ms 201 are work, 133 of it products in bfloat16 on a
+    # GPU with FP8 units, in graphs, whose shapes nothing tells: worth about as much, but only possible, and coarser numbers.
+    "audited/mi300_xdit_flux": ("gpu-idle/host-function", "_set_context", None),
 }
+# 1.9 of 9.8 ms are attention that reads keys and values of 16 bits.
+BESIDE = {"mi300_sglang_decode": {"inference/wide-cache"}, "audited/mi300_xdit_flux": {"precision/half-products"}}
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -106,6 +109,7 @@ def test_what_ought_to_be_done_first_is_said_first(name: str) -> None:
 def test_nothing_is_said_of_switches_that_are_right(name: str) -> None:
     """No idle time is blamed where graphs replay or are captured, and of an engine's switches none but the one above."""
     found = {finding.rule for finding in analyzed(name).findings}
-    assert {rule for rule in found if rule.startswith("inference/")} <= {FIRST[name][0]}
+    assert {rule for rule in found if rule.startswith("inference/")} <= {FIRST[name][0], *BESIDE.get(name, ())}
+    assert BESIDE.get(name, set()) <= found
     if "b200" not in name and "flux" not in name:
         assert not [rule for rule in found if _IDLE.match(rule)]

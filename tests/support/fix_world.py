@@ -986,6 +986,8 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         compilation_config: Any = None,
         cuda_graph_config: Any = None,
         quantization: str | None = None,
+        kv_cache_dtype: str = "auto",
+        kernel_config: Any = None,
         enable_chunked_prefill: bool = True,
         max_num_batched_tokens: int | None = None,
         max_num_tokens: int | None = None,
@@ -1005,6 +1007,8 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         disable_overlap_schedule: bool = False,
         chunked_prefill_size: int | None = None,
         enable_mixed_chunk: bool = False,
+        kv_cache_dtype: str = "auto",
+        moe_runner_backend: str = "auto",
         quantization: str | None = None,
         max_running_requests: int | None = None,
     ) -> Any: ...
