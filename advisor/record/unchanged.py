@@ -155,7 +155,7 @@ class Compared:
         for tensor in written:
             if isinstance(tensor, self._torch.Tensor) and is_plain(self._torch, tensor):
                 whole = span(tensor) == tensor.untyped_storage().nbytes() or storage_key(tensor) in self._made
-                self._set(tensor, note.value if whole else _Value())
+                self._set(tensor, self._kept(tensor, note.value if whole else _Value()))
         if view:
             return
         for at, tensor in enumerate(_tensors(self._torch, result)):
@@ -164,6 +164,14 @@ class Compared:
 
     def _set(self, tensor: Any, value: _Value) -> None:
         self._made[storage_key(tensor)] = reference(self._torch, tensor), value
+
+    def _kept(self, tensor: Any, value: _Value) -> _Value:
+        """Return the marks of memory that was written: that of a module is still the same memory."""
+        key = storage_key(tensor)
+        if key not in self._state:
+            return value
+        trained = value.trained or (bool(tensor.requires_grad) and self._training)
+        return replace(value, marks=(*value.marks[:2], hash(("state", key))), trained=trained, data=False, leaf=True)
 
     # ---- what operators are given
 
@@ -237,7 +245,7 @@ class Compared:
         large = (key, written) if span(tensor) > _SAMPLED_BYTES else ()
         same = hash((known[1], geometry, large))
         samples = same if part is None else hash((key, written, part))
-        by_place = hash((key, geometry)) if state else same
+        by_place = hash((hash(("state", key)), geometry)) if state else same
         return _Value((same, samples, by_place), part is not None, trained, data=not state, leaf=True)
 
     # ---- what repeats
