@@ -14,7 +14,7 @@ from advisor.timeline.memory import instants
 LEAST_STEPS = 4
 """Steps that have to grow, each by as much as the others: fewer do by chance."""
 _ALIKE, _LEAST_GROWTH = 0.02, 0.01
-"""How far the amounts may lie apart, of their mean; and what they sum up to, of the work of the first step."""
+"""Distance of the amounts from one another, of their mean, at most; and their sum, of the work of the first step, at least."""
 _LISTS = re.compile(r"^aten::(?:cat|concat|concatenate|stack|[hvd]stack|pad_sequence|row_stack|column_stack)$")
 """Operators of lists, whose sizes torch does not write for more than 30 tensors: what they allocate tells."""
 _NUMBER = re.compile(rb"-?\d+")

@@ -312,7 +312,7 @@ def test_batches_that_hold_little_padding(what: str) -> None:
 
 @needs_torch
 def test_words_that_are_looked_up_tell_where_there_is_no_loader() -> None:
-    """Eight rows of 4 words and one of 20, then of 40: as those of a loader would. One lookup, or rows of a loader, count for more."""
+    """Eight rows of 4 words and one of 20, then of 40: as of a loader. One lookup says nothing, a loader is asked first."""
     import torch
 
     from advisor.record.batches import Batches
