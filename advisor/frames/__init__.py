@@ -40,6 +40,7 @@ _NAMES = (
     "shared_cores",
     "single_calls",
     "constant_calls",
+    "unchanged_calls",
     "factorizations",
     "arrivals",
     "launchers",

@@ -11,6 +11,7 @@ import pandas as pd
 
 from advisor.frames import beside_gpu
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
+from advisor.frames.growth import grows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD
@@ -37,6 +38,8 @@ SCHEMA = Schema(
              "measures distances of all pairs, decomposes, inverts or solves"),
         flag("resized", "such an operator, whose line gives it, in each of three steps or more, sizes of that step alone: its "
              "input is another each time"),
+        flag("grows", "it, or the operator around it, is given more numbers in each step than in the one before, each time by as "
+             "many, in four steps or more; lists of tensors count by what is allocated for them"),
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
         flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
@@ -118,6 +121,7 @@ def build(context: Context) -> pd.DataFrame:
         "native": _native(context, rows),
         "prepares": prepares,
         "resized": prepares & _resized(context, around, prepares),
+        "grows": grows(context, rows, around),
         "differentiated": differentiated,
         "trails": _trails(context, rows, differentiated),
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],

@@ -144,6 +144,20 @@ class Constant(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Unchanged(Struct, frozen=True, omit_defaults=True):
+    """A line below which a step does in *calls* operators what steps before it did: of *work* ``same`` tensors, of the same
+    ``samples``, or ``evaluated`` data through parameters that change, without gradients.
+
+    ``share`` is the part of the time of all operators below that line.
+    """
+
+    work: str
+    calls: int
+    share: float
+    file: str = ""
+    line: int = 0
+
+
 class Factor(Struct, frozen=True, omit_defaults=True):
     """A line that decomposes matrices, or inverts them, by *operator* in *calls* calls of a step; of *size* rows and more.
 
@@ -208,7 +222,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
     ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles`` and ``factors`` are of one step,
-    ``constants`` of two, None where none was watched. Lists are empty where there was nothing of the kind.
+    ``constants`` of two, ``unchanged`` of three, None where none was watched. Lists are empty where there was nothing of the kind.
     """
 
     version: int = VERSION
@@ -233,6 +247,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     singles: tuple[Single, ...] | None = None
     constants: tuple[Constant, ...] | None = None
     factors: tuple[Factor, ...] | None = None
+    unchanged: tuple[Unchanged, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -260,6 +275,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     stacks: str | None = None
 
 
+SAME, SAMPLES, EVALUATED = "same", "samples", "evaluated"
 SAMPLE_KINDS = ("files", "table", "rows")
 NAMES = (
     "num_workers",
@@ -331,6 +347,7 @@ def read(value: Any) -> Recorded | None:
         singles=_entries(singles, _single) if isinstance(singles := value.get("singles"), list) else None,
         constants=_entries(constants, _constant) if isinstance(constants := value.get("constants"), list) else None,
         factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
+        unchanged=_entries(again, _unchanged) if isinstance(again := value.get("unchanged"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
@@ -482,6 +499,14 @@ def _constant(entry: Table) -> Constant | None:
     if calls is None or not share or not place:
         return None
     return Constant(calls=calls, share=share, operator=word(entry.get("operator", ""), 100) or "", **place)
+
+
+def _unchanged(entry: Table) -> Unchanged | None:
+    work, calls = word(entry.get("work")), between(entry.get("calls"), 1, _MOST_COUNT)
+    share, place = real(entry.get("share"), 1.0), _place(entry)
+    if work not in (SAME, SAMPLES, EVALUATED) or calls is None or not share or not place:
+        return None
+    return Unchanged(work=work, calls=calls, share=share, **place)
 
 
 def _factor(entry: Table) -> Factor | None:

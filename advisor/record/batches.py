@@ -65,6 +65,7 @@ class Batches:
     enough: bool = False
     by_calls: bool = False
     bytes: int | None = None
+    looked_up: dict[int, list[Rows]] = field(default_factory=dict)
 
     def look_at_call(self, torch: Any, inputs: Any) -> None:
         """Note what a module is called with, where no loader's batch was seen: the first that holds rows stands for all."""
@@ -80,6 +81,19 @@ class Batches:
         self.by_calls = bool(found) or features is not None
         self.rows = rows[:1] if len(rows) == len(found) else []
         self.frames = [frames] if frames is not None and frames.padding > 0 else []
+
+    def look_at_lookup(self, torch: Any, embedding: int, ids: Any) -> None:
+        """Note the words that an embedding, named by a number, is given, where no loader's batch was seen."""
+        rows = self.looked_up.setdefault(embedding, [])
+        if self.seen or len(rows) >= _MOST_BATCHES or type(ids) is not torch.Tensor or ids.dim() != 2:
+            return
+        try:
+            tables = [tensor for tensor in _whole_numbers(torch, [ids]) if min(tensor.shape) >= _FEWEST_ROWS]
+            words = _turned(torch, tables, _widest(torch, tables))
+        except Exception:  # noqa: BLE001  (as below)
+            return
+        if words is not None:
+            rows.append(words)
 
     def look(self, torch: Any, batch: Any) -> None:
         """Note what the batch holds; what cannot be read is left out."""
@@ -125,7 +139,7 @@ class Batches:
             "feature_width": feature_width,
             "feature_longest": feature_longest,
             "feature_padding": feature_padding,
-            "uneven": tuple(one for rows in (self.words, self.series) if (one := self._uneven(rows)) is not None),
+            "uneven": self._all_uneven(),
             "ignored_share": round(min(self.ignored), 4) if _BATCHES <= self.seen == len(self.ignored) else None,
         }
 
@@ -137,10 +151,18 @@ class Batches:
         longest = math.ceil(sum(row.longest for row in rows) / len(rows))
         return widths.pop(), longest, round(sum(row.padding for row in rows) / len(rows), 4)
 
-    def _uneven(self, rows: list[Rows]) -> Uneven | None:
+    def _all_uneven(self) -> tuple[Uneven, ...]:
+        """Return how uneven the rows of a loader's batches are, or else of the words that were looked up with most padding."""
+        if self.seen:
+            kinds = [(rows, self.seen) for rows in (self.words, self.series)]
+            return tuple(one for rows, batches in kinds if (one := self._uneven(rows, batches)) is not None)
+        found = [one for rows in self.looked_up.values() if (one := self._uneven(rows, len(rows))) is not None]
+        return (max(found, key=lambda one: one.padding * max(one.widths)),) if found else ()
+
+    def _uneven(self, rows: list[Rows], batches: int) -> Uneven | None:
         """Return how uneven the rows of all batches are; None where they are not padded, or not all the same way."""
         padded = [row for row in rows if row.padding]
-        if not padded or not _BATCHES <= self.seen == len(rows):
+        if not padded or not _BATCHES <= batches == len(rows):
             return None
         if len({(row.time, row.size) for row in padded}) != 1:
             return None

@@ -13,15 +13,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor
+from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor, Unchanged
 from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 from advisor.record.places import caller
+from advisor.record.unchanged import Compared, Note
 
 LEAST_SHARE = 0.02
 """Part of a step's time that constants take, from which on a second step is watched."""
@@ -110,7 +111,7 @@ class Constants:
     it ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:
         self.found: tuple[Constant, ...] | None = None
         self.factors: tuple[Factor, ...] | None = None
         self.worthwhile = False
@@ -124,6 +125,7 @@ class Constants:
         self._operators: list[_Operator] = []
         self._made: dict[int, tuple[Any, _Made]] = {}
         self._decomposed = Factors(torch)
+        self._compared = Compared(torch, trains)
         self._spent = self._began = 0.0
 
     def start(self) -> None:
@@ -132,6 +134,7 @@ class Constants:
             return
         self._operators, self._made, self._spent = [], {}, 0.0
         self._hold_buffers()
+        self._compared.begin()
         self._mode = _mode(self._torch, self._see)
         self._torch._C._push_on_torch_dispatch_stack(self._mode)
         self._began = time.perf_counter()
@@ -145,7 +148,9 @@ class Constants:
         self._mode, self._made = None, {}
         if self._failed:
             self._operators = []
+            self._compared.fail()
             return
+        self._compared.end()
         if self._first is None:
             self._first = {}
             self.factors = self._decomposed.summary()
@@ -153,7 +158,7 @@ class Constants:
                 if each.counts() and each.mark is not None:
                     self._first.setdefault((*each.place, each.name), set()).add(each.mark)
             seconds = sum(each.seconds for each in self._operators if each.counts())
-            self.worthwhile = seconds >= LEAST_SHARE * took
+            self.worthwhile = max(seconds, self._compared.seconds) >= LEAST_SHARE * took
             if not self.worthwhile:
                 self.found = ()
         else:
@@ -191,10 +196,11 @@ class Constants:
         if self._hidden or self._failed or self._mode is None or os.getpid() != self._pid:
             return function(*args, **kwargs)
         began = time.perf_counter()
-        operator = None
+        operator = note = None
         with self.hidden():
             try:
                 operator, kind, made, written = self._before(function, args, kwargs)
+                note = self._noted(kind, args, kwargs)
             except Exception:  # noqa: BLE001  (a value of a kind that nobody thought of must not end the program)
                 self._failed = True
         runs = time.perf_counter()
@@ -205,14 +211,29 @@ class Constants:
             with self.hidden():
                 try:
                     self._after(operator, kind, made, written, result)
+                    if note is not None:
+                        self._compared.after(note, kind.view, written, result, operator.seconds)
                     if self._first is None and self._torch._C._current_graph_task_id() == -1:
                         self._decomposed.see(kind.name, kind.view, args, result, operator.place)
                 except Exception:  # noqa: BLE001  (as above)
                     self._failed = True
         self._spent += time.perf_counter() - ran + runs - began
-        if self._spent > _MOST_SECONDS or len(self._operators) > _MOST_OPERATORS:
+        if self._spent - self._compared.spent > _MOST_SECONDS or len(self._operators) > _MOST_OPERATORS:
             self._failed = True
         return result
+
+    @property
+    def unchanged(self) -> tuple[Unchanged, ...] | None:
+        """Places of what three steps did alike; None where fewer were watched."""
+        return self._compared.found
+
+    def _noted(self, kind: _Kind, args: Any, kwargs: Any) -> Note | None:
+        """Note an operator for the comparison of steps, which may fail by itself."""
+        try:
+            return self._compared.before(kind.name, kind.usable, args, kwargs, sys._getframe(3))
+        except Exception:  # noqa: BLE001  (as above)
+            self._compared.fail()
+            return None
 
     def _before(self, function: Any, args: Any, kwargs: Any) -> tuple[_Operator, _Kind, list[_Made], list[Any]]:
         """Note an operator that is about to run; return beside it what it reads, and the tensors that it writes."""

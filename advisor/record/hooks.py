@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -52,6 +53,7 @@ class Hooks:
         ] = {}  # steps of optimizers that told of themselves, by class, while nothing listens
         self._handles: list[Any] = []
         self._calls: list[Any] = []
+        self._modules: dict[type, list[tuple[Any, int]]] = {}
         self._loops = Loops()
         self._classes: list[tuple[Any, Any, Any]] = []
         self._lookup: Any = None  # the method that stands in for that of embeddings
@@ -314,6 +316,7 @@ class Hooks:
     def _looks_up(self, embedding: Any, ids: Any) -> None:
         try:
             with torch._C.DisableTorchFunction():
+                self._settings.batches.look_at_lookup(torch, id(embedding), ids)
                 self._settings.prompts.look(torch, embedding, ids)
         except Exception:  # noqa: BLE001  (tokens of a kind that nobody thought of must not end the program)
             self._settings.prompts.enough = True
@@ -342,7 +345,7 @@ class Hooks:
             if not self._call_depth:
                 loops = self._loops.look(caller())
                 self._steps.call(
-                    id(module), loops, self._steps.unit is None and _is_one(inputs) and self._loops.ahead()
+                    self._number(module), loops, self._steps.unit is None and _is_one(inputs) and self._loops.ahead()
                 )
                 # Hooks on all modules cost time in each of them; from here on the class of one will do: for turns of a loop,
                 # that of the first that a turn calls.
@@ -350,19 +353,32 @@ class Hooks:
                     self._remove_calls()
                     self._watch_class(module)
                     return
-                if self._steps.unit == CALLS and self._steps.root == id(module):
+                if self._steps.unit == CALLS and self._steps.root == self._number(module):
                     self.forget_calls()
                     self._watch_class(module)
                     return
             self._call_depth += 1
 
+    def _number(self, module: Any) -> int:
+        """Return a module's number; that of one before it, of its class, which is gone: a model may be built for each request."""
+        known = self._modules.setdefault(type(module), [])
+        for at, (each, number) in enumerate(known):
+            held = each()
+            if held is module:
+                return number
+            if held is None:
+                known[at] = weakref.ref(module), number
+                return number
+        known.append((weakref.ref(module), id(module)))
+        return id(module)
+
     def _watch_class(self, module: Any) -> None:
         """Hear of the calls of a module. By its class: a hook on it would go along where the program copies or saves it."""
-        kind, number = type(module), id(module)
+        kind, number = type(module), self._number(module)
         own = vars(kind).get("__call__")
 
         def __call__(called: Any, *args: Any, **options: Any) -> Any:
-            if id(called) == number and self._steps is not None and self._listens():
+            if self._number(called) == number and self._steps is not None and self._listens():
                 loops = self._loops.look(sys._getframe(1)) if self._steps.loop is not None else ()
                 self._steps.call(number, loops)
             if own is not None:

@@ -17,6 +17,7 @@ from torch.profiler import ProfilerAction, ProfilerActivity
 from advisor.record import INLINE, SECOND_PASS, memory
 from advisor.record.collections import Collections
 from advisor.record.lines import Lines
+from advisor.record.unchanged import STEPS
 
 WATCH = "watch"
 # Steps of the pass for stacks: a second one where the first takes another way than the steps that were timed.
@@ -70,7 +71,7 @@ class Passes:
         self._plan = [Pass("timing", WARMUP, steps, stacks == INLINE, folder / "timing.json")]
         if stacks == SECOND_PASS:
             self._plan.append(Pass("stacks", 0, min(STACK_STEPS, steps), True, folder / "stacks.json"))
-        self._plan.append(Pass(WATCH, 0, 1, False, folder))
+        self._plan += [Pass(WATCH, 0, 1, False, folder) for _ in range(STEPS - 1)]
         self.watching = False
         # torch before 2.2 has no spans that are cheap enough to mark lines with.
         span = getattr(torch._C._profiler, "_RecordFunctionFast", None)

@@ -283,7 +283,7 @@ class Session:
 
             # Ranks that exchange tensors of their own kinds on GPUs are not shown to a mode of ours.
             if not (torch.cuda.is_initialized() and _exchanges()):
-                self._constants = Constants(torch)
+                self._constants = Constants(torch, lambda: count(OPTIMIZER) > 0)
             self._repeats = Repeats(
                 torch,
                 lambda: count(BATCHES),
@@ -506,6 +506,7 @@ class Session:
             singles=self._repeats.singles if self._repeats is not None else None,
             constants=self._constants.found if self._constants is not None else None,
             factors=self._constants.factors if self._constants is not None else None,
+            unchanged=self._constants.unchanged if self._constants is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
             unprofiled_growth_bytes=self._growth,

@@ -28,6 +28,7 @@ from advisor.views.phrasing import (
     FIRST,
     LACKING,
     LACKING_BRIEFLY,
+    NO_FAULT,
     ON_CPU,
     ON_GPU,
     PIPELINE,
@@ -154,7 +155,7 @@ def _advice(
     if context.thinned and (bound == "unknown" or context.cpu_program):
         return WHOLE_FILE
     if first is not None:
-        return first.fix.title
+        return NO_FAULT if _is_no_fault(first) else first.fix.title
     if not program.unrecorded:
         idles = bound is not None and bound not in BUSY
         if context.recording.has_host:
@@ -181,6 +182,12 @@ def _record_more(context: Context) -> str:
 def _returns_little(finding: Finding) -> bool:
     """Tell whether what a fix returns is beside the point; of a risk without a price nobody knows."""
     return finding.severity == "note" if finding.saving is None else middle_of(finding.saving) < _BESIDE
+
+
+def _is_no_fault(finding: Finding) -> bool:
+    """Tell a finding that only says where to look: a note, of a fix that may return nothing."""
+    nothing = finding.saving is not None and finding.saving.low_share <= 0
+    return finding.severity == "note" and finding.confidence == "possible" and nothing
 
 
 def _owned(context: Context, bound: str | None, claims: Sequence[Ints]) -> bool:

@@ -62,6 +62,8 @@ THINNED, THINNED_BRIEFLY = "lie where events were taken out of the file", "missi
 UNPROVEN = "collectives are in flight; what runs beside them was taken out of the file"
 """Clause of communication in a program on the CPU, where that is so."""
 WHOLE_FILE = "analyze the file as the profiler wrote it"
+NO_FAULT = "no known fault stands out"
+"""Said in place of advice where the finding that leads is a note, and may return nothing."""
 AGAIN = "copy the file again whole, or record once more"
 """Advice on such a file."""
 BRIEFLY = {
@@ -206,6 +208,8 @@ def first_clause(title: str) -> str:
     """Return the sentence on what to do first; nothing without a title."""
     if not title:
         return ""
+    if title == NO_FAULT:
+        return f" {NO_FAULT[:1].upper()}{NO_FAULT[1:]}."
     title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
     return f"{FIRST}{title.rstrip('.')}."
 

@@ -18,7 +18,7 @@ def training(*times: tuple[str, float], device: str | None = None, dtype: str = 
 
 
 # Of 10 ms: mm 4, addmm 2 (both matrix products, 60 %), batch_norm 2 (20 %), five others of 4 % each. Shown: 8 ms.
-@fires(cost_ms=8.0, cost_share=0.8, occurrences=9, severity="medium", op="aten::mm")
+@fires(cost_ms=8.0, cost_share=0.8, occurrences=9, severity="note", op="aten::mm")
 def matrix_products_take_more_than_half() -> TraceBuilder:
     small_operators = ((f"aten::mkldnn_{number}", 400) for number in range(5))
     return training(("aten::mm", 4000), ("aten::addmm", 2000), ("aten::native_batch_norm", 2000), *small_operators)

@@ -308,3 +308,43 @@ def test_batches_that_hold_little_padding(what: str) -> None:
     elif what == "hot":
         batch = torch.eye(64)[torch.tensor([3, 8, 12, 20])]
     assert all(one.padding < 0.1 for one in summary(batch, batch)["uneven"])
+
+
+@needs_torch
+def test_words_that_are_looked_up_tell_where_there_is_no_loader() -> None:
+    """Eight rows of 4 words and one of 20, then of 40: as of a loader. One lookup says nothing, a loader is asked first."""
+    import torch
+
+    from advisor.record.batches import Batches
+
+    first, second = words(*[4] * 8, 20, width=20), words(*[4] * 8, 40, width=40)
+    facts = Batches()
+    facts.look_at_lookup(torch, 1, first)
+    assert facts.summary()["uneven"] == ()
+    facts.look_at_lookup(torch, 1, second)
+    facts.look_at_lookup(torch, 2, torch.arange(20))
+    (uneven,) = facts.summary()["uneven"]
+    assert (uneven.rows, uneven.widths) == (9, (20, 40))
+    assert uneven.padding == pytest.approx(1 - (52 + 72) / (180 + 360), abs=1e-4)
+    facts.look(torch, {"input_ids": words(20, 20, width=20)})
+    assert facts.summary()["uneven"] == ()
+
+
+@needs_torch
+def test_a_program_that_pads_to_the_longest_row_without_a_loader(tmp_path: Path) -> None:
+    script = (
+        "import torch\nfrom torch import nn\n"
+        "embedding = nn.Embedding(50, 4)\n"
+        "class Model(nn.Module):\n"
+        "    def forward(self, ids): return embedding(ids).mean(1)\n"
+        "model = Model().eval()\n"
+        "for step in range(40):\n"
+        "    rows = [torch.arange(1, 5 + (16 + step % 3) * (row == 8)) for row in range(9)]\n"
+        "    with torch.no_grad(): model(nn.utils.rnn.pad_sequence(rows, batch_first=True))\n"
+    )
+    record_script(script, tmp_path)
+    settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
+    (uneven,) = settings["uneven"]
+    assert uneven["rows"] == 9
+    assert set(uneven["widths"]) == {20, 21, 22}
+    assert uneven["padding"] > 0.6

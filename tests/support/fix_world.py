@@ -366,6 +366,13 @@ def _detector(scope: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _built_in_step(scope: dict[str, Any]) -> dict[str, Any]:
+    path = io.BytesIO()
+    torch.save(nn.Linear(8, 3).state_dict(), path)
+    path.seek(0)
+    return {"build": lambda: nn.Linear(8, 3), "path": path}
+
+
 def _checkpointed(scope: dict[str, Any]) -> dict[str, Any]:
     """A model of two blocks of which one is checkpointed, and a solver of differential equations."""
     blocks = [nn.Linear(8, 8), nn.Linear(8, 8)]
@@ -536,6 +543,35 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "x": torch.rand(4),
         "y": torch.rand(4),
         "limit": 0.0,
+    },
+    "cpu/unchanged-input": lambda scope: {
+        "batches": [torch.rand(2, 4) for _ in range(3)],
+        "prompts": torch.rand(5, 4),
+        "text_encoder": nn.Linear(4, 6),
+        "image_encoder": nn.Linear(4, 6),
+    },
+    "cpu/samples-again": lambda scope: {
+        "images": torch.rand(64, 4),
+        "labels": torch.randint(0, 3, (64,)),
+        "order": torch.randperm(64),
+        "backbone": nn.Linear(4, 8),
+        "head": nn.Linear(8, 3),
+    },
+    "cpu/evaluation-every-step": lambda scope: {
+        "batches": range(3),
+        "train_step": lambda batch: None,
+        "evaluate": lambda model, data: 0.5,
+        "held_out": torch.rand(4, 4),
+    },
+    "cpu/growing-work": lambda scope: {
+        "batches": [(torch.rand(4, 3), torch.tensor([0, 1, 2, 0])) for _ in range(3)],
+        "train_step": lambda x, y: x,
+    },
+    "cpu/built-in-step": _built_in_step,
+    "cpu/late-shrink": lambda scope: {
+        "frame": torch.randint(0, 256, (1, 256, 256, 3), dtype=torch.uint8),
+        "mean": torch.rand(1, 3, 1, 1),
+        "std": torch.rand(1, 3, 1, 1) + 0.5,
     },
     "cpu/constant-again": lambda scope: {
         "functools": functools,
@@ -807,6 +843,15 @@ if "difference" not in globals():
     assert torch.allclose(distances, apart.norm(dim=-1), atol=1e-5)
     assert torch.allclose(dots, (left[:, None] * right).sum(-1), atol=1e-5)
     assert torch.allclose(cosines, F.cosine_similarity(left[:, None], right, dim=-1), atol=1e-5)
+""",
+    "cpu/unchanged-input": "assert scores.shape == (2, 5)",
+    "cpu/samples-again": "assert loss.ndim == 0",
+    "cpu/evaluation-every-step": "assert accuracy == 0.5",
+    "cpu/growing-work": "assert 0 <= float(accuracy) <= 1",
+    "cpu/built-in-step": "assert predict(torch.rand(2, 8)).shape == (2, 3)",
+    "cpu/late-shrink": """
+resized = F.interpolate(frame.permute(0, 3, 1, 2).float(), size=(128, 128), mode="bilinear")
+assert torch.allclose(x, (resized / 255 - mean) / std, atol=1e-4)
 """,
     "cpu/constant-again": "assert resample(torch.rand(1, 1, 30), 3, 2).shape == (1, 2, 8)",
     "cpu/explicit-inverse": "assert torch.allclose(fit, r @ K.inverse() @ r)",

@@ -54,7 +54,8 @@ SCHEMA = Schema(
              "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
              "transform, where another order of the data spares it), reducer (DDP's, of one gradient), uncached-prefix (of "
              "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
-             "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before)"),
+             "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before), shrunk-late (pointwise operators on "
+             "an image that is then resized or pooled to half of its positions or fewer)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -93,7 +94,8 @@ SCHEMA = Schema(
              "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element "
              "once does not, of an expanded all copies but one, of uneven-rows what is padding, of an fft-shift what a factor in "
              "its place does not, of attention squared, of an uncached-prefix its share of the width, likewise, and of "
-             "padded-rows what of it goes where widths are rounded up to a few; NULL for other kinds"),
+             "padded-rows what of it goes where widths are rounded up to a few, of a shrunk-late the positions that go; NULL for "
+             "other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),

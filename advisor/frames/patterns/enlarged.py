@@ -244,7 +244,7 @@ def _left(name: str, texts: list[str] | None, shape: Shape, place: int) -> float
         gone = {dim % len(shape) for dim in dims}
         return None if place in gone or 0 in gone else 1 / math.prod(shape[dim] for dim in gone)
     if _POOL.match(name) and place == 1:
-        return _pooled(name, texts, shape)
+        return pooled(name, texts, shape)
     return None
 
 
@@ -261,7 +261,8 @@ def _cut(name: str, texts: list[str] | None, length: int) -> float:
     return max(end - begin, 1) / (step[0] if step and step[0] > 0 else 1) / length
 
 
-def _pooled(name: str, texts: list[str] | None, shape: Shape) -> float | None:
+def pooled(name: str, texts: list[str] | None, shape: Shape) -> float | None:
+    """Return the part of the positions that an average pooling leaves; None where that is not told."""
     sizes = numbers(texts, 1)
     rank = len(shape) - 2
     if not sizes or len(sizes) not in (1, rank):

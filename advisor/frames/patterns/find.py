@@ -37,6 +37,7 @@ from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
 from advisor.frames.patterns.separate_layers import separate_layers
 from advisor.frames.patterns.shifted import shifted_buffers
+from advisor.frames.patterns.shrunk_late import shrunk_late
 from advisor.frames.patterns.sorts import full_sorts, quantile_sorts, rank_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
@@ -81,6 +82,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     product_orders,
     one_hot_products,
     enlarged,
+    shrunk_late,
     constant_products,
     repeated_backward,
     late_picks,

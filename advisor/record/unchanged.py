@@ -1,0 +1,375 @@
+"""Work that a step does once more: on tensors that did not change since a step before it, through layers that did not either.
+
+Each operator of a watched step has a mark, of its name and of the marks of what it is given; memory that was there before the
+step is marked by its bytes. Where a later step has the same mark, it computed the same. There are three marks. The first takes
+all bytes. The second takes rows that are picked of a tensor for those of any batch: what is computed of samples alone is the same
+in each epoch. The third takes parameters by their memory, whatever is in it: without gradients, that is an evaluation.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+from advisor.reading.program_settings import EVALUATED, MOST_ENTRIES, SAME, SAMPLES, Unchanged
+from advisor.record.draws import drawn
+from advisor.record.known import is_plain, reference, sampled, span, storage_key, version
+from advisor.record.places import trace_path
+
+_MOST_SECONDS = 2.0
+STEPS = 3
+"""Steps that are compared: of batches that go round, two that lie apart may be the same, and the next is another."""
+_LEAST_ENTRY = 0.005
+_WHOLE = 0.98
+"""Part of the time below a call from which on it is told of as a whole."""
+_SAMPLED_BYTES = 1 << 20
+"""Of tensors beyond that not all bytes are read: their memory, and the writes into it, have to be the same besides."""
+_DEEPEST = 48
+_LAST = 3
+_PICKS = {"aten::index": 0, "aten::index_select": 0}
+_FREE = frozenset({"aten::index", "aten::index_select", "aten::lift_fresh", "aten::detach", "aten::empty", "aten::item",
+                   "aten::_local_scalar_dense", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
+                   "aten::randperm"})  # fmt: skip
+"""Operators that fetch a batch, or read of it, and compute nothing."""
+_READS = frozenset({"aten::_local_scalar_dense", "aten::is_nonzero"})
+_SETS = frozenset({"aten::cat", "aten::stack"})
+
+Place = tuple[str, int]
+Marks = tuple[int | None, int | None, int | None]
+_NUMBERS = (bool, int, float, complex, str, type(None))
+
+
+class _Unknown(Exception):
+    """Raised for an operator that is given what cannot be compared."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """Marks of a tensor: by all bytes, by samples, and by parameters' memory; None where it differs, or nothing tells.
+
+    *picked*: it holds samples. *trained*: a parameter that takes gradients leads to it. *data*: something that is no part of a
+    module does. *leaf*: so does memory from before the step. *drawn*: so does a random number, and no parameter.
+    """
+
+    marks: Marks = (None, None, None)
+    picked: bool = False
+    trained: bool = False
+    data: bool = False
+    leaf: bool = False
+    drawn: bool = False
+
+
+@dataclass
+class Note:
+    """An operator that ran: where it was called from, outermost line first, and the marks of what it made."""
+
+    places: tuple[Place, ...]
+    value: _Value
+    free: bool
+    graded: bool
+    seconds: float = 0.0
+
+
+class Compared:
+    """Compares the operators of steps: :meth:`begin` and :meth:`end` each, :meth:`before` and :meth:`after` each operator.
+
+    ``found`` is None until enough steps were compared. ``seconds`` tells, behind the first, how many may be spared, and
+    ``spent`` how many comparing took in a step.
+    """
+
+    def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:
+        self.found: tuple[Unchanged, ...] | None = None
+        self.seconds = self.spent = 0.0
+        self._torch, self._trains = torch, trains
+        self._training = False
+        self._made: dict[int, tuple[Any, _Value]] = {}
+        self._read: dict[tuple[Any, ...], tuple[Any, bytes]] = {}
+        self._state: set[int] = set()
+        self._notes: list[Note] = []
+        self._common: tuple[set[int], set[int], set[int]] | None = None
+        self._steps = 0
+        self._wavers = self._failed = False
+        self._random: Any = None
+
+    def begin(self) -> None:
+        """Begin with a step."""
+        self._notes, self._training, self.spent = [], self._trains(), 0.0
+        self._state = {storage_key(tensor) for tensor in _of_modules(self._torch)}
+        self._random = drawn(self._torch, ())[1:]
+
+    def end(self) -> None:
+        """End a step; behind the last, sum up."""
+        self._made, self._read = {}, {}
+        if self._failed:
+            return
+        self._steps += 1
+        # A coin that the program tosses in Python may decide what it does with a batch.
+        self._wavers = self._wavers or drawn(self._torch, ())[1:] != self._random
+        marks = _marks(self._notes)
+        if self._common is None:
+            self._common = marks
+            spare = (note for note in self._notes if self._may_repeat(note))
+            self.seconds = sum(note.seconds for note in spare)
+            return
+        self._common = (self._common[0] & marks[0], self._common[1] & marks[1], self._common[2] & marks[2])
+        if self._steps >= STEPS:
+            self.found = self._summary()
+        self._notes = []
+
+    def fail(self) -> None:
+        """Compare nothing more."""
+        self._failed, self.found = True, None
+        self._notes, self._made, self._read = [], {}, {}
+
+    def before(self, name: str, usable: bool, args: Any, kwargs: Any, frame: FrameType | None) -> Note | None:
+        """Note an operator that is about to run; None for one of a backward pass."""
+        if self._failed or self._torch._C._current_graph_task_id() != -1:
+            return None
+        began = time.perf_counter()
+        value = _Value()
+        read: list[_Value] = []
+        try:
+            value = self._given(name, args, kwargs, read)
+        except _Unknown:
+            read = []
+        random = not usable and name.startswith("aten::")
+        drew = (random or value.drawn) and not value.trained
+        value = replace(value, marks=value.marks if usable else (None, None, None), drawn=drew)
+        self._wavers = self._wavers or (name in _READS and value.drawn)
+        note = Note(_places(frame), value, name in _FREE, self._torch.is_grad_enabled())
+        self.spent += time.perf_counter() - began
+        if self.spent > _MOST_SECONDS:
+            self.fail()
+            return None
+        return note
+
+    def after(self, note: Note, view: bool, written: Iterable[Any], result: Any, seconds: float) -> None:
+        """Note what an operator made."""
+        note.seconds = seconds
+        note.free = note.free or view
+        self._notes.append(note)
+        for tensor in written:
+            if isinstance(tensor, self._torch.Tensor) and is_plain(self._torch, tensor):
+                whole = span(tensor) == tensor.untyped_storage().nbytes() or storage_key(tensor) in self._made
+                self._set(tensor, self._kept(tensor, note.value if whole else _Value()))
+        if view:
+            return
+        for at, tensor in enumerate(_tensors(self._torch, result)):
+            if is_plain(self._torch, tensor) and storage_key(tensor) not in self._made:
+                self._set(tensor, _numbered(note.value, at))
+
+    def _set(self, tensor: Any, value: _Value) -> None:
+        self._made[storage_key(tensor)] = reference(self._torch, tensor), value
+
+    def _kept(self, tensor: Any, value: _Value) -> _Value:
+        """Return the marks of memory that was written: that of a module is still the same memory."""
+        key = storage_key(tensor)
+        if key not in self._state:
+            return value
+        trained = value.trained or (bool(tensor.requires_grad) and self._training)
+        return replace(value, marks=(*value.marks[:2], hash(("state", key))), trained=trained, data=False, leaf=True)
+
+    # ---- what operators are given
+
+    def _given(self, name: str, args: Any, kwargs: Any, read: list[_Value]) -> _Value:
+        """Mark an operator by what it is given; raises _Unknown."""
+        texts: list[tuple[Any, Any, Any]] = []
+        parts = [*args, *(pair for pair in sorted(kwargs.items()))]
+        picks = name in _PICKS and _first_alone(self._torch, name, args)
+        for part in parts:
+            self._describe(part, texts, read)
+        marks: list[int | None] = []
+        for kind in range(3):
+            column = [text[kind] for text in texts]
+            if picks and kind == 1:
+                column = column[:1]
+            elif name in _SETS and kind == 1:
+                column = sorted(set(map(str, column))) if None not in column else column
+            marks.append(None if None in column else hash((name, *map(str, column))))
+        picked = any(value.picked for value in read)
+        if picks and not picked:
+            picked = marks[1] is not None
+        return _Value(
+            (marks[0], marks[1], marks[2]),
+            picked=picked,
+            trained=any(value.trained for value in read),
+            data=any(value.data for value in read),
+            leaf=any(value.leaf for value in read),
+            drawn=any(value.drawn for value in read),
+        )
+
+    def _describe(self, part: Any, texts: list[tuple[Any, Any, Any]], read: list[_Value]) -> None:
+        torch = self._torch
+        if isinstance(part, torch.Tensor):
+            if not is_plain(torch, part):
+                raise _Unknown
+            value = self._value(part)
+            read.append(value)
+            texts.append(value.marks)
+        elif isinstance(part, list | tuple):
+            texts.append(("[", "[", "["))
+            for each in part:
+                self._describe(each, texts, read)
+        elif isinstance(part, (*_NUMBERS, torch.dtype, torch.device, torch.layout, torch.memory_format)):
+            texts.append((repr(part),) * 3)
+        else:
+            raise _Unknown
+
+    def _value(self, tensor: Any) -> _Value:
+        key = storage_key(tensor)
+        geometry = (str(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+        part = _part(tensor)
+        loose = geometry if part is None else part
+        made = self._made.get(key)
+        if made is None:
+            return self._leaf(tensor, key, geometry, part)
+        value = made[1]
+        same, samples, by_place = (
+            None if mark is None else hash((mark, shape))
+            for mark, shape in zip(value.marks, (geometry, loose, geometry), strict=True)
+        )
+        return replace(value, marks=(same, samples, by_place), picked=value.picked or part is not None)
+
+    def _leaf(self, tensor: Any, key: int, geometry: tuple[Any, ...], part: tuple[Any, ...] | None) -> _Value:
+        """Mark memory that was there before the step, or that came from elsewhere."""
+        torch = self._torch
+        state, trained = key in self._state or tensor.requires_grad, bool(tensor.requires_grad) and self._training
+        written = version(tensor)
+        known = self._read.get((key, geometry, written))
+        if known is None:
+            known = self._read[key, geometry, written] = reference(torch, tensor), sampled(tensor)
+        large = (key, written) if span(tensor) > _SAMPLED_BYTES else ()
+        same = hash((known[1], geometry, large))
+        samples = same if part is None else hash((key, written, part))
+        by_place = hash((hash(("state", key)), geometry)) if state else same
+        return _Value((same, samples, by_place), part is not None, trained, data=not state, leaf=True)
+
+    # ---- what repeats
+
+    def _may_repeat(self, note: Note) -> bool:
+        value = note.value
+        if note.free or not value.leaf or (value.trained and note.graded):
+            return False
+        return any(mark is not None for mark in value.marks)
+
+    def _kind(self, note: Note) -> str:
+        """Name what an operator repeats; "" where it does not."""
+        value, common = note.value, self._common
+        if common is None or not value.leaf:
+            return ""
+        same, samples, by_place = value.marks
+        if same in common[0]:
+            return SAME
+        if self._training and value.picked and not self._wavers and samples in common[1]:
+            return SAMPLES
+        if self._training and value.trained and value.data and not note.graded and by_place in common[2]:
+            return EVALUATED
+        return ""
+
+    def _summary(self) -> tuple[Unchanged, ...]:
+        notes = [note for note in self._notes if not note.free and note.places]
+        kinds = [self._kind(note) for note in notes]
+        # Where the results of the step are the same as well, it is one batch that goes through again and again.
+        if all(kind == SAME for kind in kinds[-_LAST:]):
+            kinds = [kind if kind != SAME else "" for kind in kinds]
+        whole = sum(note.seconds for note in notes)
+        found = [
+            entry for kind in (SAME, SAMPLES, EVALUATED) for entry in _placed(kind, notes, kinds, _LEAST_ENTRY * whole)
+        ]
+        return tuple(entry for _, entry in sorted(found, key=lambda each: -each[0])[:MOST_ENTRIES])
+
+
+def _placed(kind: str, notes: list[Note], kinds: list[str], least: float) -> Iterator[tuple[float, Unchanged]]:
+    """Yield seconds and place of what repeats: the outermost lines of which nearly all does."""
+    whole: dict[tuple[Place, ...], list[float]] = {}
+    for note, own in zip(notes, kinds, strict=True):
+        for depth in range(1, len(note.places) + 1):
+            sums = whole.setdefault(note.places[:depth], [0.0, 0.0])
+            sums[0] += note.seconds
+            sums[1] += note.seconds if own == kind else 0.0
+    chosen: dict[Place, list[float]] = {}
+    for note, own in zip(notes, kinds, strict=True):
+        if own == kind:
+            depths = range(1, len(note.places) + 1)
+            sums_of = (whole[note.places[:depth]] for depth in depths)
+            found = (depth for depth, (total, part) in zip(depths, sums_of, strict=True) if part >= _WHOLE * total)
+            sums = chosen.setdefault(note.places[next(found, len(note.places)) - 1], [0.0, 0.0])
+            sums[0], sums[1] = sums[0] + note.seconds, sums[1] + 1
+    for place, (seconds, calls) in chosen.items():
+        if seconds < least or seconds <= 0:
+            continue
+        there = sum(note.seconds for note in notes if place in note.places)
+        share = round(min(seconds / there, 1.0), 4)
+        if share > 0:
+            yield seconds, Unchanged(kind, int(calls), share, file=place[0], line=place[1])
+
+
+def _marks(notes: list[Note]) -> tuple[set[int], set[int], set[int]]:
+    columns: tuple[set[int], set[int], set[int]] = set(), set(), set()
+    for note in notes:
+        for column, mark in zip(columns, note.value.marks, strict=True):
+            if mark is not None:
+                column.add(mark)
+    return columns
+
+
+def _numbered(value: _Value, at: int) -> _Value:
+    """Marks of one of several results."""
+    same, samples, by_place = (None if mark is None else hash((mark, at)) for mark in value.marks)
+    return replace(value, marks=(same, samples, by_place))
+
+
+def _part(tensor: Any) -> tuple[Any, ...] | None:
+    """Describe a batch of whole rows of a larger tensor, without which; None for other tensors.
+
+    Batches begin at multiples of their size. A window that begins anywhere is no such batch.
+    """
+    count = tensor.numel()
+    if not count or not tensor.is_contiguous() or tensor.storage_offset() % count:
+        return None
+    if count * tensor.element_size() >= tensor.untyped_storage().nbytes():
+        return None
+    return str(tensor.dtype), tuple(tensor.shape[1:])
+
+
+def _first_alone(torch: Any, name: str, args: Any) -> bool:
+    """Tell whether an operator picks rows of its first argument by a tensor."""
+    if name == "aten::index_select":
+        return len(args) > 2 and args[1] == 0
+    indices = list(args[1]) if len(args) > 1 and isinstance(args[1], list | tuple) else []
+    others = [index for index in indices[1:] if index is not None]
+    return bool(indices) and indices[0] is not None and not others and indices[0].dtype != torch.bool
+
+
+def _places(frame: FrameType | None) -> tuple[Place, ...]:
+    """Return the user's lines at *frame* and around it, the outermost first."""
+    found: list[Place] = []
+    while frame is not None and len(found) < _DEEPEST:
+        path, is_own = trace_path(frame.f_code.co_filename)
+        if is_own:
+            found.append((path, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(reversed(found))
+
+
+def _of_modules(torch: Any) -> Iterator[Any]:
+    """Yield parameters and buffers of all modules."""
+    module = torch.nn.Module
+    for each in gc.get_objects():
+        if issubclass(type(each), module):
+            held = vars(each)
+            for tensor in [*held.get("_parameters", {}).values(), *held.get("_buffers", {}).values()]:
+                if tensor is not None and is_plain(torch, tensor):
+                    yield tensor
+
+
+def _tensors(torch: Any, value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(torch, part)
