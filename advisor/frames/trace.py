@@ -125,6 +125,7 @@ SCHEMA = Schema(
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
         flag("batches_watched", "`advisor record` looked at the first batches of a loader: what of them is padding, and which "
              "labels count"),
+        flag("labels_watched", "it counted the labels that a loss leaves out, in a step or in the first batches"),
         flag("modules_watched", "it compared the calls of modules in one step (`repeated_calls`)"),
         flag("samples_watched", "and their inputs with what was there before (`single_calls`)"),
         flag("constants_watched", "`advisor record` compared what operators are given in two steps (`constant_calls`)"),
@@ -318,6 +319,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "graph_breaks": compiles.breaks_each(context),
         "compiled": any(name.startswith(_COMPILED) for name in names),
         "batches_watched": context.metadata.recorded is not None and context.metadata.recorded.batch_bytes is not None,
+        "labels_watched": context.metadata.recorded is not None and context.metadata.recorded.ignored_share is not None,
         "modules_watched": context.metadata.recorded is not None and context.metadata.recorded.repeats is not None,
         "samples_watched": context.metadata.recorded is not None and context.metadata.recorded.singles is not None,
         "constants_watched": context.metadata.recorded is not None and context.metadata.recorded.constants is not None,

@@ -200,8 +200,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     profiler began, None where it uses a GPU. ``unprofiled_wait_ms`` is what of each of ``unprofiled_step_ms`` the main thread
     waited for batches. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
     ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
-    same of frames of features, and ``ignored_share`` the part of labels that are -100,
-    which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features. ``prompts`` is what
+    same of frames of features. ``ignored_share`` is the part of labels that a loss leaves out, as it was given them in a
+    watched step, else of labels of -100 in these batches; ``uneven`` are rows that are padded, at whatever width, of words and of features. ``prompts`` is what
     rows of tokens begin with, None where no two texts were seen.
     ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many

@@ -494,10 +494,15 @@ class Session:
         # Where no second pass follows, the recording is written as the first one ends.
         found = self._load or load.between(self._load_from, load.now())
         shares = self._shares or found
+        summary = self._settings.summary()
+        unlabelled = self._constants.labels.share() if self._constants is not None else None
+        if unlabelled is not None:
+            # What a loss is given goes before what batches hold: labels may be made behind the loader.
+            summary["ignored_share"] = unlabelled
         return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
-            **self._settings.summary(),
+            **summary,
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,

@@ -52,6 +52,12 @@ def a_masked_language_model() -> TraceBuilder:
     return training()
 
 
+@fires(cost_ms=3.1)
+def labels_that_are_made_on_the_device() -> TraceBuilder:
+    """There is no loader: what the loss was given was counted."""
+    return training(batch_bytes=None)
+
+
 @quiet
 def labels_for_all_positions() -> TraceBuilder:
     return training(ignored_share=0.1)
