@@ -290,6 +290,7 @@ class Session:
                 self._settings.batches.look_at_call,
                 nullcontext if self._constants is None else self._constants.hidden,
                 lambda: count(OPTIMIZER),
+                waits=not _exchanges(),
             )
             self._repeats.start()
             if self._constants is not None:
@@ -509,6 +510,7 @@ class Session:
             unprofiled_wait_ms=self._waits if any(self._waits) else (),
             repeats=self._repeats.found if self._repeats is not None else None,
             singles=self._repeats.singles if self._repeats is not None else None,
+            rows_compared=self._repeats.rows if self._repeats is not None else None,
             constants=self._constants.found if self._constants is not None else None,
             factors=self._constants.factors if self._constants is not None else None,
             event_ns=self._event_ns(),

@@ -153,7 +153,7 @@ def _told(bias: Tensor | None, sizes: _Sizes) -> str:
 
 
 def _traits(sizes: _Sizes, size: int, added: str, *, dropped: bool) -> tuple[str, ...]:
-    """Return what fused kernels are known to suffer from: 32-bit numbers, a mask or bias that is read, dropout, heads of odd sizes."""
+    """Return what fused kernels are known to suffer from: 32-bit numbers, a mask that is read, dropout, odd heads."""
     odd = any(width % _LOADED for width in (sizes.size, sizes.value_size))
     found = {"wide-numbers": size == 4, added: bool(added), "head-size": odd, "dropout": dropped}
     return tuple(name for name, holds in found.items() if holds)

@@ -44,7 +44,7 @@ def one_query_against_a_cache() -> TraceBuilder:
 
 
 def expanded(heads: int) -> TraceBuilder:
-    """Attention whose mask all sequences share, and all heads too where *heads* is 0, as strides tell: a bias is each head's own."""
+    """Attention whose mask all sequences share, and all heads too where *heads* is 0, as its strides tell."""
     b = TraceBuilder(H100)
     wide = [2048 * 2048 if heads else 0, 2048, 1]
     for _ in range(4):
