@@ -118,4 +118,5 @@ def _inner(context: Context) -> Ints:
     """Operators inside of others."""
     host, rows = context.recording.host, context.op_rows
     around = fetch(host.attributes.op, host.parent[rows])
-    return rows[(around >= 0) & (fetch(host.group, around) == OP)]
+    inner: Ints = rows[(around >= 0) & (fetch(host.group, around) == OP)]
+    return inner

@@ -40,7 +40,7 @@ SCHEMA = Schema(
              "tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs that are summed), repeated-copy (on the CPU, of numbers "
              "that what takes them could take once), repeated-rows (that are put together for a layer), copied-buffer "
-             "(to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
+             "(to add a few rows), product-order (of matrices: two thin ones are multiplied out before a "
              "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), enlarged (a pointwise layer over "
              "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "
              "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (a large tensor "
