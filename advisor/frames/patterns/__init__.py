@@ -38,7 +38,7 @@ SCHEMA = Schema(
              "read), rank-sort (whose order is compared with one number a row), expanded (an operator "
              "on equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a "
              "tensor has a gradient "
-             "of the whole), pairwise (numbers of all pairs that are summed), repeated-copy (on the CPU, of numbers "
+             "of the whole), pairwise (numbers of all pairs that are summed), repeated-copy (of numbers "
              "that what takes them could take once), repeated-rows (that are put together for a layer), copied-buffer "
              "(to add a few rows), product-order (of matrices: two thin ones are multiplied out before a "
              "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), enlarged (a pointwise layer over "
