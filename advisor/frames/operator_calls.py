@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -349,10 +349,12 @@ def parts(context: Context) -> tuple[Ints, Ints]:
     return context.once(_parts)
 
 
-def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, Ints, list[str]]:
+def within(
+    context: Context, places: Sequence[tuple[str, int]], more: Callable[[Ints], Ints] | None = None
+) -> tuple[Ints, Ints, list[str]]:
     """Operators that run inside one of *places* (file and line), or in the backward pass of what does: places in ``op_rows``.
 
-    Beside them the index of the place of each, and the functions of the places.
+    Beside them the index of the place of each, and the functions of the places. *more* adds to the index of each node, -1 for none.
     """
     rows = context.op_rows
     if not places or not len(rows):
@@ -361,6 +363,8 @@ def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, I
     index, functions = host.within_frames(places)
     # The stack of a backward pass says where it was called; its operators are those calls' whose derivatives they compute.
     forward = np.where(host.attributes.phase == BACKWARD, -1, index)
+    if more is not None:
+        forward = more(forward)
     at = host.with_backward(forward)[rows]
     return np.flatnonzero(at >= 0), at[at >= 0], functions
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.watched import Watched
+from advisor.intervals import Ints, summed
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -15,7 +18,7 @@ SCHEMA = Schema(
     "repeated_calls",
     "an operator inside calls of modules of which some computed again what the same step had computed, or rows of their batch that "
     "are the same as others of it, at the line of these calls; and in their backward pass, as `advisor record` watched one step; "
-    "no rows where it did not. Beside a GPU it owns the time of what it launched, and short idle time before that",
+    "no rows where it did not. Beside a GPU it owns the time of what it launched, and, but for rows, short idle time before that",
     (
         *COMMON,
         text("name", "the operator", "name"),
@@ -26,10 +29,20 @@ SCHEMA = Schema(
         ),
         flag("of_rows", "not whole calls repeat, but rows within a call's batch", _BY),
         real("repeated_share", "share", "of the time of all calls at the place: those, or such rows", _BY),
+        real(
+            "spared",
+            "share",
+            "of the operator's time that goes with them: as much, but for rows beside a GPU of a kernel "
+            "what is beyond its start, where its blocks fill half of the GPU",
+        ),
     ),
 )
 
 
+_START_NS = 5_000
+"""A kernel that takes no longer takes as long on fewer rows."""
+_FILLED = 0.5
+"""Blocks for each multiprocessor under which fewer blocks take as long."""
 _WATCHED = Watched(lambda recorded: recorded.repeats)
 
 
@@ -40,7 +53,37 @@ def build(context: Context) -> pd.DataFrame:
         "of_rows": _WATCHED.each(context, lambda entry: entry.rows, np.bool_),
         "repeated_share": _WATCHED.each(context, lambda entry: entry.share, np.float64),
     }
+    segments, row = _parts(context)
+    cost = summed(row, context.ledger.dur_ns[segments], len(_WATCHED.at(context)))
+    frame |= {"cost_ns": cost, "spared": _spared(context, cost)}
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _parts(context: Context) -> tuple[Ints, Ints]:
+    """Segments that the rows own: with fewer rows as many operators are called, so beside a GPU what it waits is not theirs."""
+    segments, row = _WATCHED.parts(context)
+    if context.cpu_program:
+        return segments, row
+    of_rows = _WATCHED.each(context, lambda entry: entry.rows, np.bool_)
+    kept = ~of_rows[row] | context.ledger.busy[segments]
+    return segments[kept], row[kept]
+
+
+def _spared(context: Context, cost: Ints) -> npt.NDArray[np.float64]:
+    """Return the part of operators' time that goes without the calls, or the rows."""
+    share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
+    of_rows = _WATCHED.each(context, lambda entry: entry.rows, np.bool_)
+    if context.cpu_program or not of_rows.any():
+        return share
+    ledger, (segments, row) = context.ledger, _parts(context)
+    busy = ledger.busy[segments]
+    segments, row = segments[busy], row[busy]
+    work = ledger.row[segments]
+    took = context.recording.work.end[work] - context.recording.work.start[work]
+    goes = 1 - np.minimum(_START_NS / np.maximum(took, 1), 1)
+    goes[blocks_per_sm(context)[work] < _FILLED] = 0
+    part = np.bincount(row, weights=ledger.dur_ns[segments] * goes, minlength=len(share)) / np.maximum(cost, 1)
+    return np.where(of_rows, share * part, share)
 
 
 FRAME = Frame(
@@ -48,6 +91,6 @@ FRAME = Frame(
     build,
     evidence=("called", "calls", "repeats", COUNT, *TIME),
     rows=Rows(nodes=_WATCHED.nodes),
-    owns=owns_parts(_WATCHED.parts),
-    parts=_WATCHED.parts,
+    owns=owns_parts(_parts),
+    parts=_parts,
 )

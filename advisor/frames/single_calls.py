@@ -20,7 +20,8 @@ SCHEMA = Schema(
     "single_calls",
     "an operator inside calls of a module of which each is given one sample, though all of them are there before the second, at "
     "the line of these calls; and in their backward pass, as `advisor record` watched one step; no rows where it did not. Beside a "
-    "GPU it owns the time of what it launched, and short idle time before that",
+    "GPU it owns the time of what it launched, and short idle time before that, and what each turn does behind the call is a row "
+    "as well, where most turns do the same",
     (
         *COMMON,
         text("name", "the operator", "name"),
@@ -34,6 +35,8 @@ SCHEMA = Schema(
 FIXED_NS = 8_000
 """The cost of calling an operator, with the Python that leads to it: it is paid once a batch."""
 _LONG_NS = 100_000
+_START_NS = 2_000
+"""Time of a kernel on a GPU that does nothing."""
 _CONVOLUTION = re.compile(r"conv")
 _RECURRENT = re.compile(r"rnn|lstm|gru")
 _PRODUCT = re.compile(r"addmm|::mm$|bmm|linear|matmul")
@@ -46,7 +49,7 @@ _THIN = re.compile(r"\[(?:[1-4]|\d+, ?[1-4]|[1-4], ?\d+)\]")
 """A matrix, or a vector, with at most four rows or columns."""
 
 
-_WATCHED = Watched(lambda recorded: recorded.singles)
+_WATCHED = Watched(lambda recorded: recorded.singles, turns=True)
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -83,12 +86,14 @@ def _spared(context: Context, node: Ints, cost: Ints, left: npt.NDArray[np.float
 def _spared_beside_gpu(context: Context, cost: Ints, left: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the same beside a GPU: of what it waits for the calls themselves, of kernels what leaves multiprocessors idle.
 
-    What is no kernel, or does not tell its blocks, takes as long in one call as in many.
+    What is no kernel, or does not tell its blocks, takes as long in one call as in many, but for the start.
     """
     ledger, (segments, row) = context.ledger, _WATCHED.parts(context)
     rest, busy = left[row], ledger.busy[segments]
-    blocks = blocks_per_sm(context)[ledger.row[segments[busy]]]
-    rest[busy] = per_sample(blocks, 1 / left[row[busy]])
+    work = ledger.row[segments[busy]]
+    took = np.maximum(context.recording.work.end[work] - context.recording.work.start[work], 1)
+    start = np.minimum(_START_NS / took, 1)
+    rest[busy] = start * rest[busy] + (1 - start) * per_sample(blocks_per_sm(context)[work], 1 / rest[busy])
     kept = np.bincount(row, weights=ledger.dur_ns[segments] * rest, minlength=len(cost))
     spared: npt.NDArray[np.float64] = 1 - np.minimum(kept / np.maximum(cost, 1), 1.0)
     return spared * (cost > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -9,19 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames import operator_calls
-from advisor.intervals import Ints, summed
+from advisor.intervals import Ints, fetch, summed
 from advisor.reading.program_settings import Recorded, Repeat, Single
+from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
+_MOST_BETWEEN, _LEAST_TURNS, _ALIKE = 200, 4, 0.8
+"""Operators of a turn beside the call; turns, and the part of them that do the same there, from which on that is the turn's."""
 Found = tuple[Ints, Ints, list[str]]
 Entry = TypeVar("Entry", Repeat, Single)
 
 
 class Watched(Generic[Entry]):
-    """The rows of a frame: operators inside the calls of one kind of entries, or in the backward pass of such calls."""
+    """The rows of a frame: operators inside the calls of one kind of entries, or in the backward pass of such calls.
 
-    def __init__(self, entries: Callable[[Recorded], Sequence[Entry] | None]) -> None:
+    With *turns*, beside a GPU also what each turn of a loop does between two of the calls, where that is the same in most turns.
+    """
+
+    def __init__(self, entries: Callable[[Recorded], Sequence[Entry] | None], *, turns: bool = False) -> None:
         self._of: Callable[[Recorded], Sequence[Entry] | None] = entries
+        self._turns = turns
 
     def entries(self, context: Context) -> Sequence[Entry]:
         """Places of the recording."""
@@ -64,4 +72,51 @@ class Watched(Generic[Entry]):
         return np.array([value(entry) for entry in self.entries(context)], kind)[self.at(context)]
 
     def _found(self, context: Context) -> Found:
-        return operator_calls.within(context, [(entry.file, entry.line) for entry in self.entries(context)])
+        places = [(entry.file, entry.line) for entry in self.entries(context)]
+        if not self._turns or context.cpu_program:
+            return operator_calls.within(context, places)
+        calls = [entry.calls for entry in self.entries(context)]
+        return operator_calls.within(context, places, lambda at: _with_turns(context, at, calls))
+
+
+def _with_turns(context: Context, at: Ints, calls: Sequence[int]) -> Ints:
+    """Add to the index of a place of each node (-1: none) that of what each turn does between two of its *calls* in a step."""
+    host = context.recording.host
+    outer = context.op_rows[~np.isin(context.op_rows, _inner(context))]
+    outer = outer[host.attributes.phase[outer] != BACKWARD]
+    place, thread, step = at[outer], host.thread[outer], context.recording.host_step_of(host.start[outer])
+    first = np.flatnonzero(np.diff(place, prepend=-2) | np.diff(thread, prepend=-1) | np.diff(step, prepend=-2))
+    last = np.append(first[1:], len(outer))
+    kinds = np.stack([host.name[outer], context.op_column(outer, "dims")], axis=1)
+    keys: dict[int, Counter[bytes]] = {}
+    between: list[tuple[int, int, int, bytes]] = []
+    for run in range(1, len(first)):
+        low, high, of = first[run], last[run], int(place[first[run - 1]])
+        if place[low] >= 0 or of < 0 or high - low > _MOST_BETWEEN:
+            continue
+        if (thread[low], step[low]) != (thread[low - 1], step[low - 1]):
+            continue
+        key = kinds[low:high].tobytes()
+        between.append((of, int(low), int(high), key))
+        same = high < len(outer) and (place[high], thread[high], step[high]) == (of, thread[low], step[low])
+        keys.setdefault(of, Counter())[key] += bool(same)
+    own = np.full(host.size, -1, np.int64)
+    usual: dict[int, bytes] = {}
+    for of, count in keys.items():
+        usual[of], times = count.most_common(1)[0]
+        turns = (calls[of] - 1) * len(np.unique(step[place == of]))
+        if times < max(_LEAST_TURNS, _ALIKE * max(turns, count.total())):
+            del usual[of]
+    for of, low, high, key in between:
+        if of in usual and key.startswith(usual[of]):
+            own[outer[low : min(high, low + len(usual[of]) // kinds[:1].nbytes)]] = of
+    found: Ints = np.where(at >= 0, at, host.flow(own))
+    return found
+
+
+def _inner(context: Context) -> Ints:
+    """Operators inside of others."""
+    host, rows = context.recording.host, context.op_rows
+    around = fetch(host.attributes.op, host.parent[rows])
+    inner: Ints = rows[(around >= 0) & (fetch(host.group, around) == OP)]
+    return inner

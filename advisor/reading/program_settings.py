@@ -214,15 +214,16 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     profiler began, None where it uses a GPU. ``unprofiled_wait_ms`` is what of each of ``unprofiled_step_ms`` the main thread
     waited for batches. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
     ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
-    same of frames of features, and ``ignored_share`` the part of labels that are -100,
-    which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features. ``prompts`` is what
-    rows of tokens begin with, None where no two texts were seen.
+    same of frames of features. ``ignored_share`` is the part of labels that a loss leaves out, as it was given them in a
+    watched step, else of labels of -100 in these batches; ``uneven`` are rows that are padded, at whatever width, of words and of
+    features. ``prompts`` is what rows of tokens begin with, None where no two texts were seen.
     ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
     ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles`` and ``factors`` are of one step,
-    ``constants`` of two, ``unchanged`` of three, None where none was watched. Lists are empty where there was nothing of the kind.
+    ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within calls
+    were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     """
 
     version: int = VERSION
@@ -245,6 +246,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     compiled: tuple[Compiled, ...] = ()
     repeats: tuple[Repeat, ...] | None = None
     singles: tuple[Single, ...] | None = None
+    rows_compared: bool | None = None
     constants: tuple[Constant, ...] | None = None
     factors: tuple[Factor, ...] | None = None
     unchanged: tuple[Unchanged, ...] | None = None
@@ -345,6 +347,7 @@ def read(value: Any) -> Recorded | None:
         compiled=_entries(value.get("compiled"), _compiled),
         repeats=_entries(repeats, _repeat) if isinstance(repeats := value.get("repeats"), list) else None,
         singles=_entries(singles, _single) if isinstance(singles := value.get("singles"), list) else None,
+        rows_compared=flag(value.get("rows_compared")),
         constants=_entries(constants, _constant) if isinstance(constants := value.get("constants"), list) else None,
         factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
         unchanged=_entries(again, _unchanged) if isinstance(again := value.get("unchanged"), list) else None,

@@ -21,6 +21,7 @@ from typing import Any
 from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor, Unchanged
 from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
+from advisor.record.labels import Labels
 from advisor.record.places import caller
 from advisor.record.unchanged import Compared, Note
 
@@ -107,13 +108,14 @@ class _Made:
 class Constants:
     """Watches the operators of two steps, from :meth:`start` to :meth:`stop` each; ``found`` are the places of those that repeat.
 
-    None before that, and where watching took too long. ``factors`` are those of decompositions in the first step. After
-    it ``worthwhile`` tells whether there is enough to watch another one for.
+    None before that, and where watching took too long. ``factors`` are those of decompositions in the first step, ``labels``
+    are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
     def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:
         self.found: tuple[Constant, ...] | None = None
         self.factors: tuple[Factor, ...] | None = None
+        self.labels = Labels(torch)
         self.worthwhile = False
         self._torch = torch
         self._kinds: dict[Any, _Kind] = {}
@@ -213,8 +215,10 @@ class Constants:
                     self._after(operator, kind, made, written, result)
                     if note is not None:
                         self._compared.after(note, kind.view, written, result, operator.seconds)
-                    if self._first is None and self._torch._C._current_graph_task_id() == -1:
-                        self._decomposed.see(kind.name, kind.view, args, result, operator.place)
+                    if self._torch._C._current_graph_task_id() == -1:
+                        self.labels.see(kind.name, args)
+                        if self._first is None:
+                            self._decomposed.see(kind.name, kind.view, args, result, operator.place)
                 except Exception:  # noqa: BLE001  (as above)
                     self._failed = True
         self._spent += time.perf_counter() - ran + runs - began

@@ -28,6 +28,8 @@ from advisor.record.places import caller
 from advisor.record.singles import Group, Singles
 
 _MOST_SECONDS = 3.0
+_MOST_ON_ROWS = 1.5
+"""The same of comparing rows, which leaves out the rest of them."""
 _DEEPEST, _MOST_PARTS = 4, 64
 _Key = tuple[Any, ...]
 
@@ -60,9 +62,10 @@ class _Call:
 class Repeats:
     """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again.
 
-    ``singles`` are the places of those that could be one call. Both are None before that, and where to compare them took too
-    long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were; *look* is shown
-    what the outermost modules are called with; in *hidden*, nobody else sees what the watching itself runs.
+    ``singles`` are the places of those that could be one call, ``rows`` tells whether the rows of all calls were compared. They
+    are None before that, and where to compare calls took too long or this torch cannot tell a backward pass. *batches* tells
+    how many batches of a loader there were; *look* is shown what the outermost modules are called with; in *hidden*, nobody else
+    sees what the watching itself runs; without *waits* the program is not made to wait for a GPU.
     """
 
     def __init__(
@@ -72,13 +75,17 @@ class Repeats:
         look: Callable[[Any, Any], None] | None = None,
         hidden: Callable[[], AbstractContextManager[None]] = nullcontext,
         updates: Callable[[], int] = int,
+        waits: bool = True,
     ) -> None:
         self.found: tuple[Repeat, ...] | None = None
         self.singles: tuple[Single, ...] | None = None
+        self.rows: bool | None = None
         self._torch = torch
         self._look = look
         self._hidden = hidden
         self._updates = updates
+        self._waits = waits
+        self._on_rows = 0.0
         self._devices: set[int] = set()
         self._references: dict[int, Any] = {}
         """Of memory on a GPU that calls were given: no other takes its number."""
@@ -142,6 +149,8 @@ class Repeats:
         if self._spent <= _MOST_SECONDS:
             self.found = self._summary()
             self.singles = self._together()
+            unread = not self._waits and self._torch.cuda.is_initialized()
+            self.rows = self._on_rows <= _MOST_ON_ROWS and not unread
         self._groups.clear()
         self._calls, self._running, self._outputs, self._references = [], [], {}, {}
 
@@ -244,10 +253,15 @@ class Repeats:
     def _rows(self, inputs: Any, output: Any) -> float:
         if any(self._calls[at].rows for at in self._running):
             return 0.0  # inside a call that counts
+        if self._on_rows > _MOST_ON_ROWS:
+            return 0.0
+        began = time.perf_counter()
         try:
-            return rows.repeated(self._torch, inputs, output)
+            return rows.repeated(self._torch, inputs, output, waits=self._waits)
         except Exception:  # noqa: BLE001  (as above)
             return 0.0
+        finally:
+            self._on_rows += time.perf_counter() - began
 
     def _value(self, value: Any, depth: int = 0, *, outline: bool = False) -> _Key:
         """Return what is the same for equal values, with *outline* for tensors alike; raises _Unknown where that cannot be told."""

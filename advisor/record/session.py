@@ -290,6 +290,7 @@ class Session:
                 self._settings.batches.look_at_call,
                 nullcontext if self._constants is None else self._constants.hidden,
                 lambda: count(OPTIMIZER),
+                waits=not _exchanges(),
             )
             self._repeats.start()
             if self._constants is not None:
@@ -494,16 +495,22 @@ class Session:
         # Where no second pass follows, the recording is written as the first one ends.
         found = self._load or load.between(self._load_from, load.now())
         shares = self._shares or found
+        summary = self._settings.summary()
+        unlabelled = self._constants.labels.share() if self._constants is not None else None
+        if unlabelled is not None:
+            # What a loss is given goes before what batches hold: labels may be made behind the loader.
+            summary["ignored_share"] = unlabelled
         return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
-            **self._settings.summary(),
+            **summary,
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             unprofiled_wait_ms=self._waits if any(self._waits) else (),
             repeats=self._repeats.found if self._repeats is not None else None,
             singles=self._repeats.singles if self._repeats is not None else None,
+            rows_compared=self._repeats.rows if self._repeats is not None else None,
             constants=self._constants.found if self._constants is not None else None,
             factors=self._constants.factors if self._constants is not None else None,
             unchanged=self._constants.unchanged if self._constants is not None else None,

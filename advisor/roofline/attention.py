@@ -133,17 +133,29 @@ def _formula(layout: Layout) -> Formula:
         flops = forward if layout.grad < 0 else backward
         found = finish("attention", flops, tensors, hints, arithmetic=q.type, missing=missing)
         drop = signature.operand(layout.dropout).number if layout.dropout >= 0 else None
-        traits = _traits(sizes, SIZES.get(q.type or "", 0), masked=bias is not None, dropped=bool(drop))
+        traits = _traits(sizes, SIZES.get(q.type or "", 0), _told(bias, sizes), dropped=bool(drop))
         heads = sizes.batch * sizes.heads
         return found._replace(sizes=Sizes(heads, sizes.queries, sizes.keys, sizes.size, traits))
 
     return formula
 
 
-def _traits(sizes: _Sizes, size: int, *, masked: bool, dropped: bool) -> tuple[str, ...]:
-    """Return what fused kernels are known to suffer from: 32-bit numbers, a mask that is read, dropout, heads of odd sizes."""
+def _told(bias: Tensor | None, sizes: _Sizes) -> str:
+    """Say whether a tensor that is added to the scores is a mask, or of each head's own numbers a bias; '' for none.
+
+    Heads that share one (stride 0) are given a mask; so are they taken to be where strides were not recorded.
+    """
+    if bias is None:
+        return ""
+    strides = bias.strides or ()
+    by_head = len(strides) == len(bias.shape) > 2 and strides[-3] != 0 and bias.shape[-3] == sizes.heads > 1
+    return "bias" if by_head else "mask"
+
+
+def _traits(sizes: _Sizes, size: int, added: str, *, dropped: bool) -> tuple[str, ...]:
+    """Return what fused kernels are known to suffer from: 32-bit numbers, a mask that is read, dropout, odd heads."""
     odd = any(width % _LOADED for width in (sizes.size, sizes.value_size))
-    found = {"wide-numbers": size == 4, "mask": masked, "head-size": odd, "dropout": dropped}
+    found = {"wide-numbers": size == 4, added: bool(added), "head-size": odd, "dropout": dropped}
     return tuple(name for name, holds in found.items() if holds)
 
 

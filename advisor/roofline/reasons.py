@@ -49,6 +49,7 @@ REASONS = (
     "uneven-window",
     "wide-numbers",
     "mask",
+    "bias",
     "head-size",
     "dropout",
     "one-query",
@@ -69,7 +70,17 @@ _CONVOLUTION = (
     "dilated",
     "uneven-window",
 )
-_OTHERS = ("wide-numbers", "mask", "head-size", "dropout", "channels-first", "strided", "mixed-types", "narrow-rows")
+_OTHERS = (
+    "wide-numbers",
+    "mask",
+    "bias",
+    "head-size",
+    "dropout",
+    "channels-first",
+    "strided",
+    "mixed-types",
+    "narrow-rows",
+)
 
 ALIGNED = 0.95
 """Share of the reachable rate that products reached on an H100 once their rows were aligned."""

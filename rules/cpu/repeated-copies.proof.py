@@ -18,22 +18,19 @@ def steps(
     backward_us: float = 0,
     stride: int = 0,
     shapes: bool = True,
-    device: str | None = None,
 ) -> TraceBuilder:
     """Steps of 10 ms: a copy of keys for four heads each, which takes *us*, an operator that takes it, and a product."""
-    b = TraceBuilder(device, host_us=0, record_shapes=shapes)
+    b = TraceBuilder(None, host_us=0, record_shapes=shapes)
     source = [*NARROW_STEPS[:2], stride, *NARROW_STEPS[3:]]
     name, dims, types = taker
     for number in range(3):
         with b.step():
-            with b.op(maker, shapes=[KEYS, [], []], seq=number + 1 if backward_us else None):
-                if device:
-                    b.kernel("vectorized_elementwise_kernel", us=100)
-                with (
-                    b.op("aten::clone", shapes=[WIDE, []], strides=[source, []]),
-                    b.op("aten::copy_", shapes=[WIDE, WIDE, []], strides=[FULL_STEPS, source, []], us=us),
-                ):
-                    pass
+            with (
+                b.op(maker, shapes=[KEYS, [], []], seq=number + 1 if backward_us else None),
+                b.op("aten::clone", shapes=[WIDE, []], strides=[source, []]),
+                b.op("aten::copy_", shapes=[WIDE, WIDE, []], strides=[FULL_STEPS, source, []], us=us),
+            ):
+                pass
             with b.op("aten::transpose", shapes=[COPIED, [], []], us=1):
                 pass
             with b.op(name, shapes=dims, dtypes=types, us=10):
@@ -111,9 +108,39 @@ def an_assignment() -> TraceBuilder:
     return steps(PRODUCT, maker="aten::fill_")
 
 
-@quiet("not_applicable")
-def a_program_on_a_gpu() -> TraceBuilder:
-    return steps(PRODUCT, device="NVIDIA A100-SXM4-80GB")
+def on_the_gpu(taker: tuple[str, list[Shape], list[str]], us: float = 2000) -> TraceBuilder:
+    """Steps of 10 ms on a GPU: a copy of *us*, an operator that takes it, and a product."""
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB", host_us=1)
+    source, (name, dims, types) = NARROW_STEPS, taker
+    for _ in range(3):
+        with b.step():
+            with (
+                b.op("aten::repeat", shapes=[KEYS, [], []]),
+                b.op("aten::copy_", shapes=[WIDE, WIDE, []], strides=[FULL_STEPS, source, []]),
+            ):
+                b.kernel("vectorized_elementwise_kernel", us=us)
+            with b.op(name, shapes=dims, dtypes=types):
+                b.kernel("vectorized_elementwise_kernel", us=1000)
+            with b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_tn", us=9_000 - us)
+            b.sync()
+    return b
+
+
+@fires(cost_ms=2.0, cost_share=0.2, severity="high")
+def for_an_operator_on_elements_on_a_gpu() -> TraceBuilder:
+    return on_the_gpu(("aten::mul", [COPIED, COPIED], ["float", "float"]))
+
+
+# Keys for the heads of an attention are kernels/attention-copies'.
+@quiet
+def for_a_product_on_a_gpu() -> TraceBuilder:
+    return on_the_gpu(PRODUCT)
+
+
+@edge
+def three_percent_of_the_step_on_a_gpu(over: bool) -> TraceBuilder:
+    return on_the_gpu(("aten::mul", [COPIED, COPIED], ["float", "float"]), us=320 if over else 310)
 
 
 @lacks("shapes")

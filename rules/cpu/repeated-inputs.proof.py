@@ -3,7 +3,8 @@
 from typing import Any
 
 from advisor.testing import TraceBuilder
-from advisor.testing.proof import edge, fires, quiet
+from advisor.testing.incomplete import kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
 
 COPIES = {"module": "Encoder", "calls": 1, "repeats": 1, "share": 0.75, "rows": True, "file": "model.py", "line": 20}
 
@@ -64,9 +65,57 @@ def a_cheap_module() -> TraceBuilder:
     return sampling(us=40)
 
 
+def on_the_gpu(
+    us: float = 2000, *, blocks: int = 108, compared: bool | None = True, stacks: bool = True
+) -> TraceBuilder:
+    """The same steps on a GPU of 108 multiprocessors: the encoder is one kernel of so many blocks, the decoder one of 4 ms."""
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB", host_us=1).ran_with(repeats=[COPIES], rows_compared=compared)
+    for _ in range(3):
+        with b.step():
+            stack = "model.py(30): forward;model.py(20): sample;train.py(7): main"
+            with b.op("aten::mm", args={"Call stack": stack} if stacks else {}):
+                b.kernel("ampere_sgemm_128x64_tn", us=us, grid=(blocks, 1, 1))
+            with b.op("aten::mm", args={"Call stack": "model.py(22): sample;train.py(7): main"} if stacks else {}):
+                b.kernel("ampere_sgemm_128x64_tn", us=4000, grid=(1080, 1, 1))
+            b.sync()
+    return b
+
+
+# 2 ms of 6, of which all but 5 us depend on the rows.
+@fires(cost_ms=2.0, occurrences=3, severity="high", line="model.py:20")
+def rows_on_a_gpu() -> TraceBuilder:
+    return on_the_gpu()
+
+
+@quiet
+def blocks_that_leave_most_of_the_gpu_idle() -> TraceBuilder:
+    return on_the_gpu(blocks=53)
+
+
 @quiet("not_applicable")
-def a_program_on_a_gpu() -> TraceBuilder:
-    return sampling(device="NVIDIA A100-SXM4-80GB")
+def rows_on_a_gpu_that_nobody_compared() -> TraceBuilder:
+    return on_the_gpu(compared=None)
+
+
+@edge
+def half_of_the_gpu(over: bool) -> TraceBuilder:
+    return on_the_gpu(blocks=54 if over else 53)
+
+
+# Three quarters of (us - 5) of us + 4000 us, 0.7 in the middle: 3 % from us = 248 on.
+@edge
+def three_of_a_hundred_on_a_gpu(over: bool) -> TraceBuilder:
+    return on_the_gpu(us=252 if over else 244)
+
+
+@lacks("stacks")
+def no_stacks_recorded() -> TraceBuilder:
+    return on_the_gpu(stacks=False)
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return kernels_alone("ampere_sgemm_128x64_tn").ran_with(repeats=[COPIES], rows_compared=True)
 
 
 # us of us + 4000 us, three quarters of it and 0.7 in the middle: 3 % from us = 242.4 on.

@@ -43,6 +43,30 @@ def one_query_against_a_cache() -> TraceBuilder:
     return training(queries=1)
 
 
+def expanded(heads: int) -> TraceBuilder:
+    """Attention whose mask all sequences share, and all heads too where *heads* is 0, as its strides tell."""
+    b = TraceBuilder(H100)
+    wide = [2048 * 2048 if heads else 0, 2048, 1]
+    for _ in range(4):
+        with b.step():
+            sizes = [*[[4, 16, 2048, 64]] * 3, [4, 16, 2048, 2048], [], [], [], []]
+            strides = [*[[2097152, 131072, 64, 1]] * 3, [0, *wide], [], [], [], []]
+            with b.op(OP, shapes=sizes, dtypes=[*["c10::BFloat16"] * 4, *["Scalar"] * 4], strides=strides):
+                b.kernel(NAME, us=270)
+            b.sync()
+    return b
+
+
+@fires(cost_ms=0.27, occurrences=4)
+def a_mask_that_all_heads_share() -> TraceBuilder:
+    return expanded(0)
+
+
+@quiet
+def a_bias_of_each_head() -> TraceBuilder:
+    return expanded(16)
+
+
 @edge
 def kernels_of_20_us(over: bool) -> TraceBuilder:
     b = TraceBuilder(H100)

@@ -74,6 +74,34 @@ def losses_of_single_samples_with_their_backward_pass() -> TraceBuilder:
     return b
 
 
+def scored(*, alike: bool) -> TraceBuilder:
+    """Steps in which each of 20 crops goes through a model, a kernel of 10 us, and is then scored in another line, 30 us."""
+    b = TraceBuilder(V100, host_us=1, latency_us=1).ran_with(singles=[CROPS])
+    for _ in range(3):
+        with b.step():
+            for crop in range(20):
+                with b.op("aten::addmm", shapes=[[1, 64]], args={"Call stack": STACK}):
+                    b.kernel(GEMM, us=10, grid=(8, 1, 1))
+                size = 64 if alike else 64 + crop
+                with b.op("aten::sum", shapes=[[1, size]], args={"Call stack": "read.py(21): read;read.py(7): main"}):
+                    b.kernel("reduce_kernel", us=30, grid=(1, 1, 1))
+            with b.op("aten::sort", shapes=[[64]], args={"Call stack": "read.py(22): read;read.py(7): main"}):
+                b.kernel("radixSort", us=600)
+            b.sync()
+    return b
+
+
+# 20 x (10 + 30) us and 2 before the first of them: what each turn does with the result goes with the batch.
+@fires(cost_ms=0.802, occurrences=120, severity="high")
+def what_each_turn_does_with_the_result() -> TraceBuilder:
+    return scored(alike=True)
+
+
+@fires(cost_ms=0.202, occurrences=60)
+def turns_that_differ() -> TraceBuilder:
+    return scored(alike=False)
+
+
 @quiet
 def calls_that_depend_on_each_other() -> TraceBuilder:
     return reading(crops={})

@@ -53,7 +53,7 @@ def test_the_part_that_is_spared(name: str, us: float, dims: list[list[int]], pa
     ],
 )
 def test_the_part_that_is_spared_beside_a_gpu(blocks: int, part: float, tmp_path: Path) -> None:
-    """A call idles the GPU for 30 us in its operator, and takes it for 10 us; 2 us lie between the launch and the kernel."""
+    """A call idles the GPU for 30 us in its operator, takes it for 10, 2 of them to start; 2 us lie between launch and kernel."""
     entry = {"module": "Net", "calls": 10, "loops": 1, "share": 1.0, "file": "read.py", "line": 20}
     b = TraceBuilder("Tesla V100-SXM2-16GB", host_us=1, latency_us=1).ran_with(singles=[entry])
     with b.step():
@@ -69,4 +69,28 @@ def test_the_part_that_is_spared_beside_a_gpu(blocks: int, part: float, tmp_path
     rows = advisor.read(b.write(tmp_path / "trace.json")).frame("single_calls")
     assert rows["line"].tolist() == [20] * 10
     assert rows["cost_ns"].sum() == 10 * 42_000
-    assert float((rows["spared"] * rows["cost_ns"]).sum()) == pytest.approx(10 * (32_000 * 0.9 + 10_000 * part))
+    assert float((rows["spared"] * rows["cost_ns"]).sum()) == pytest.approx(10 * (34_000 * 0.9 + 8_000 * part))
+
+
+@pytest.mark.parametrize(("calls", "sums"), [(10, 10), (20, 0)])
+def test_what_each_turn_does_behind_the_call(calls: int, sums: int, tmp_path: Path) -> None:
+    """Ten turns that sum up what a call made: of ten calls each, of twenty not all, and then it is no part of the turn."""
+    entry = {"module": "Net", "calls": calls, "loops": 1, "share": 1.0, "file": "read.py", "line": 20}
+    b = TraceBuilder("Tesla V100-SXM2-16GB", host_us=1).ran_with(singles=[entry])
+    with b.step():
+        for _ in range(10):
+            for _ in range(calls // 10):
+                with b.op("aten::addmm", shapes=[[64]], args={"Call stack": "read.py(30): forward;read.py(20): read"}):
+                    b.kernel("gemm", us=10)
+            with b.op("aten::sum", shapes=[[64]], args={"Call stack": "read.py(21): read"}), b.op("aten::add"):
+                b.kernel("reduce", us=10)
+        with b.op("aten::sort", shapes=[[64]], args={"Call stack": "read.py(22): read"}):
+            b.kernel("radixSort", us=100)
+        b.sync()
+    names = advisor.read(b.write(tmp_path / "trace.json")).frame("single_calls")["name"].tolist()
+    assert [names.count(name) for name in ("aten::addmm", "aten::sum", "aten::add", "aten::sort")] == [
+        calls,
+        sums,
+        sums,
+        0,
+    ]

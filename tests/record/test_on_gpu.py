@@ -1,7 +1,7 @@
 """Tensors that lie on a GPU, as they are watched: calls of modules are told by memory and the writes into it, and no byte is read.
 
-Bytes of constants and of matrices are: the program waits for the device then, in steps that nobody times. Tensors of float64
-stand for those on a GPU here.
+Sums of rows, and bytes of constants and of matrices, are: the program waits for the device then, in steps that are not timed.
+Tensors of float64 stand for those on a GPU here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return read
 
     monkeypatch.setattr(known, "on_host", lambda tensor: tensor.dtype is not GPU)
-    for module in (known, repeats):
+    for module in (known, repeats, rows):
         monkeypatch.setattr(module, "on_gpu", lambda tensor: tensor.dtype is GPU)
     monkeypatch.setattr(rows, "_is_plain", lambda tensor: tensor.dtype is not GPU)
     for name, modules in (("digest", (known, singles)), ("sampled", (known, repeats, constants, factors))):
@@ -70,6 +70,64 @@ def again(act: Callable[[], Any], updates: Callable[[], int] = int) -> list[tupl
 
 def net(*layers: Any) -> Any:
     return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), *layers).to(GPU).eval()
+
+
+# ---- rows of a batch
+
+
+def of_rows(act: Callable[[], Any], *, waits: bool = True) -> tuple[bool | None, list[tuple[str, float]]]:
+    """Whether rows were compared, and the class and share of each place whose rows are the same."""
+    watch = repeats.Repeats(torch, waits=waits)
+    watch.start()
+    try:
+        act()
+    finally:
+        watch.stop()
+    return watch.rows, [(found.module, found.share) for found in watch.found or () if found.rows]
+
+
+def test_rows_that_were_repeated_before_a_module() -> None:
+    model, users = net(), torch.randn(8, 16, dtype=GPU)
+    before = torch.random.get_rng_state()
+
+    def step() -> None:
+        model(users.repeat_interleave(4, 0)).sum().backward()
+
+    assert of_rows(step) == (True, [("Sequential", 0.75)])
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_rows_that_differ_in_one_number() -> None:
+    model, batch = net(), torch.randn(1, 16, dtype=GPU).repeat(32, 1)
+    batch[:, 11] = torch.arange(32)
+
+    assert of_rows(lambda: model(batch)) == (True, [])
+
+
+def test_rows_of_which_a_module_makes_something_else() -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.5)).to(GPU)
+    batch = torch.randn(1, 16, dtype=GPU).repeat(32, 1)
+
+    assert of_rows(lambda: model[1](batch)) == (True, [])
+
+
+def test_long_rows_are_added_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_CHUNK", 64)
+    batch = torch.randn(2, 100, dtype=GPU).repeat(4, 1)
+    layer = nn.Linear(100, 4).to(GPU)
+
+    assert of_rows(lambda: layer(batch)) == (True, [("Linear", 0.75)])
+    batch[5, 77] += 1
+    assert of_rows(lambda: layer(batch)) == (True, [("Linear", 0.625)])
+
+
+def test_rows_of_ranks_and_of_graphs_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = net(), torch.randn(1, 16, dtype=GPU).repeat(32, 1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+
+    assert of_rows(lambda: model(batch)) == (True, [])
+    assert of_rows(lambda: model(batch), waits=False) == (False, [])
 
 
 # ---- one sample after another

@@ -124,6 +124,25 @@ def test_operands_that_are_read_across_their_rows(strides: list[list[int]], expe
     assert reason(of("aten::add", shape, shape, [], strides=strides), H100) == expected
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "expected"),
+    [
+        ([1024, 1024], [1024, 1], "mask"),
+        ([4, 16, 1024, 1024], [0, 0, 1024, 1], "mask"),  # one for all, expanded
+        ([4, 16, 1024, 1024], [1024, 0, 0, 1], "mask"),  # of the keys of each sequence
+        ([4, 16, 1024, 1024], [], "mask"),  # strides that were not recorded
+        ([4, 16, 1024, 1024], [0, 1 << 20, 1024, 1], "bias"),
+        ([16, 1024, 1024], [1 << 20, 1024, 1], "bias"),
+        ([1, 1, 1024, 1024], [1 << 20, 1 << 20, 1024, 1], "mask"),
+    ],
+)
+def test_a_bias_is_of_each_heads_own_numbers(shape: list[int], strides: list[int], expected: str) -> None:
+    q = [[4, 16, 1024, 64]] * 3
+    steps = [[1 << 20, 65536, 64, 1]] * 3
+    work = of("aten::scaled_dot_product_attention", *q, shape, [], [], [], [], strides=[*steps, strides, *[[]] * 4])
+    assert reason(work, H100) == expected
+
+
 @cache
 def weighed(name: str) -> tuple[str, float, float]:
     """The reason that holds most of a case's kernel time, the efficiency there, and the part of all its time that would go."""

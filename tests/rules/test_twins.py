@@ -65,6 +65,22 @@ def test_labels_that_are_left_out_in_rows_that_fill_the_width(tmp_path: Path) ->
     assert findings["kernels/unlabelled-logits"].cost_ms == pytest.approx(3.0)
 
 
+def test_labels_that_are_left_out_in_padded_rows_on_the_cpu(tmp_path: Path) -> None:
+    b = TraceBuilder(None, host_us=0)
+    b.ran_with(ignored_share=0.95, batch_width=WIDTH, batch_longest=50)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::embedding", shapes=[[CLASSES, HIDDEN], [ROWS, WIDTH]], us=10):
+                pass
+            with b.op("aten::addmm", shapes=[[CLASSES], [ROWS * WIDTH, HIDDEN], [HIDDEN, CLASSES]], us=3000):
+                pass
+            with b.op("aten::nll_loss_forward", shapes=[[ROWS * WIDTH, CLASSES], [ROWS * WIDTH]], us=100):
+                pass
+    findings, because = found(b, tmp_path)
+    assert findings["cpu/padded-batches"].cost_ms == pytest.approx(3.11)
+    assert because["cpu/unlabelled-logits"] == "its time is already owned by cpu/padded-batches"
+
+
 def crops(*, repeated: bool = False) -> TraceBuilder:
     """Steps that call a model for each of 40 crops, of a kernel of 5 us in front of which the GPU waits for the host."""
     place: dict[str, Any] = {"module": "Net", "calls": 40, "file": "read.py", "line": 20}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import Uses, backward_of
@@ -26,12 +27,14 @@ _LEAST = 1024
 _FEW = 4
 """Its columns are at least so many times those that it multiplies: else its zeros are rarely what the product is about."""
 _MOST = 20_000
+_SLOWER, _KERNEL = 3.0, 10_000
+"""On a GPU: times as slow as bytes in order that those of picked rows are read, and ns of a sparse product, however small."""
 
 
 def constant_products(tree: Tree) -> Occurrences | None:
     """One row per product of a square matrix of 1,024 rows or more that no operator makes, changes or gives a gradient.
 
-    ``length`` are its rows, ``repeats`` the columns that it multiplies.
+    ``length`` are its rows, ``repeats`` the columns that it multiplies, ``part`` is on a GPU what sparse products spare.
     """
     host, uses = tree.host, tree.once(Uses)
     codes = tree.codes_of(_PRODUCTS.__contains__)
@@ -53,6 +56,7 @@ def constant_products(tree: Tree) -> Occurrences | None:
     whole = join(rows, late)
     work = tree.launched_below(whole.index)
     inside = Pairs(whole.row[work.row], work.index).each_once()
+    part = {} if tree.context.cpu_program else {"part": _spared(tree, inside, columns)}
     return Occurrences(
         kind="constant-matrix",
         node=nodes,
@@ -61,8 +65,20 @@ def constant_products(tree: Tree) -> Occurrences | None:
         inside=inside,
         own=inside,
         ops=tree.rows_of_ops(whole) if tree.context.cpu_program else NOTHING,
-        figures={"repeats": columns, "length": length, "dims": tree.dims(nodes)},
+        figures={"repeats": columns, "length": length, "dims": tree.dims(nodes)} | part,
     )
+
+
+def _spared(tree: Tree, work: Pairs, columns: Ints) -> Ints:
+    """Millionths of the products' time that go on a GPU where one value in a thousand is not zero.
+
+    Of each such value a row of all columns is read, a third as fast as the dense matrix in its order, of which one value in each
+    place is. Each product stays a kernel.
+    """
+    time = work.total(tree.work.end - tree.work.start, len(columns))
+    kernels = np.bincount(work.row, minlength=len(columns))
+    part = 1 - _SLOWER * columns / 1000 - _KERNEL * kernels / np.maximum(time, 1)
+    return np.rint(np.clip(part, 0, 1) * MILLION).astype(np.int64)
 
 
 def _square(name: str, operands: tuple[Shape, ...]) -> tuple[int, int] | None:

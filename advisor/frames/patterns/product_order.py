@@ -17,7 +17,7 @@ from advisor.frames.patterns.adapters import of_adapters
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import is_view
 
@@ -35,6 +35,8 @@ _FRACTION = 3
 """The other order must take less than this part of the arithmetic."""
 _THIN = 2.0
 """Times as long as a multiply-add of the large product that one of thin products is taken to last: an assumption."""
+_KERNELS = 5_000
+"""ns on a GPU of a kernel that is launched besides, however little it moves."""
 _REACH, _MOST = 60, 4000
 """The calls behind a product in which its use is looked for, and the products that are looked at."""
 
@@ -71,13 +73,11 @@ class _Chain:
 
 
 def product_orders(tree: Tree) -> Occurrences | None:
-    """One row per product of two matrices on the CPU that another order would spare, with its passes, uses and backward pass.
+    """One row per product of two matrices that another order would spare, with its passes, uses and backward pass.
 
     ``repeats`` are the rows that it multiplies, ``length`` its inner dimension, ``part`` is what goes of its time: all but what
-    the thin products take at half the rate of the large one, and passes over their result.
+    the thin products take at half the rate of the large one, and passes over their result; on a GPU what they move.
     """
-    if not tree.context.cpu_program:
-        return None
     chains = _chains(tree)
     if not chains:
         return None
@@ -95,21 +95,50 @@ def product_orders(tree: Tree) -> Occurrences | None:
     inner = _of_size(tree, late, chains)
     kept = join(uses, late)
     nodes = join(passes, early, kept.where(~added[kept.row]), inner.where(added[inner.row] & ~learns[inner.row]))
+    work = [chain.arithmetic(bool(one), bool(two)) for chain, one, two in zip(chains, learns, trains, strict=True)]
+    wrong = np.array([_FRACTION * some < gone for gone, some in work], np.bool_)
+    if not tree.context.cpu_program:
+        own = _launched(tree, nodes)
+        time = own.total(tree.work.end - tree.work.start, count)
+        thin = _passes_on_gpu(tree, chains, trains)
+        part = np.clip(1 - thin / np.maximum(time, 1), 0, 1)
+        return _occurrences(tree, chains, np.flatnonzero(wrong & (part > 0) & (time > 0)), NOTHING, part, own)
     ops = tree.rows_of_ops(nodes)
     time = ops.total(tree.context.ledger.cost(len(tree.context.op_rows), "compute"), count)
     spent = uses.total(host.end - host.start, count)
-    work = [chain.arithmetic(bool(one), bool(two)) for chain, one, two in zip(chains, learns, trains, strict=True)]
     large = np.array([chain.size[0] * chain.size[2] * chain.rows for chain in chains], np.float64)
     thin = _THIN * np.array([some for _, some in work]) * spent / np.maximum(large, 1)
     # What passed over the matrix (a scale, a sum) passes over the result for these rows instead.
     passing = _pairs([chain.passes for chain in chains]).total(host.end - host.start, count) * (1 + trains)
     thin += passing * np.array([min(chain.rows / min(chain.size[::2]), 1.0) for chain in chains])
     part = np.clip(1 - thin / np.maximum(time, 1), 0, 1)
-    wrong = np.array([_FRACTION * some < gone for gone, some in work], np.bool_)
-    return _occurrences(tree, chains, np.flatnonzero(wrong & (part > 0) & (time > 0)), ops, part)
+    return _occurrences(tree, chains, np.flatnonzero(wrong & (part > 0) & (time > 0)), ops, part, NOTHING)
 
 
-def _occurrences(tree: Tree, chains: list[_Chain], chosen: Ints, ops: Pairs, part: Floats) -> Occurrences | None:
+def _launched(tree: Tree, nodes: Pairs) -> Pairs:
+    """GPU work of nodes that belong to rows."""
+    work = tree.launched_below(nodes.index)
+    return Pairs(nodes.row[work.row], work.index).each_once()
+
+
+def _passes_on_gpu(tree: Tree, chains: list[_Chain], trains: Bools) -> Floats:
+    """ns that the other order takes on a GPU: thin products move numbers, at the rate of the passes over the large matrix.
+
+    Of each row they read the input, and write the result, which is scaled and added to another one; twice that backward.
+    Where nothing passes over the matrix, writing it is such a pass.
+    """
+    passes = [chain.passes or [chain.call] for chain in chains]
+    time = _launched(tree, _pairs(passes)).total(tree.work.end - tree.work.start, len(chains))
+    moved = np.array([(2 * len(chain.passes) or 1) * chain.size[0] * chain.size[2] for chain in chains], np.float64)
+    each = np.array([chain.rows * (chain.size[2] + (5 if chain.added else 1) * chain.size[0]) for chain in chains])
+    kernels = _KERNELS * np.array([3 if chain.added else 1 for chain in chains])
+    found: Floats = (1 + 2 * trains) * (each * time / moved + kernels)
+    return found
+
+
+def _occurrences(
+    tree: Tree, chains: list[_Chain], chosen: Ints, ops: Pairs, part: Floats, work: Pairs
+) -> Occurrences | None:
     """Rows of the chosen chains."""
     if not len(chosen):
         return None
@@ -118,14 +147,15 @@ def _occurrences(tree: Tree, chains: list[_Chain], chosen: Ints, ops: Pairs, par
     last = np.array([chain.uses[-1] for chain in chains], np.int64)
     number = np.full(len(chains), -1)
     number[chosen] = np.arange(len(chosen))
-    ops = ops.where(number[ops.row] >= 0)
+    ops, work = (pairs.where(number[pairs.row] >= 0) for pairs in (ops, work))
+    own = Pairs(number[work.row], work.index)
     return Occurrences(
         kind="product-order",
         node=calls[chosen],
         begin=host.start[calls[chosen]],
         end=host.end[last[chosen]],
-        inside=NOTHING,
-        own=NOTHING,
+        inside=own,
+        own=own,
         ops=Pairs(number[ops.row], ops.index),
         figures={
             "repeats": np.array([chains[one].rows for one in chosen.tolist()], np.int64),

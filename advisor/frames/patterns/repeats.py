@@ -75,14 +75,15 @@ class _Copies:
 
 
 def repeated_copies(tree: Tree) -> Occurrences | None:
-    """One row per copy on the CPU of numbers that are in it twice or more, for an operator that can take them once.
+    """One row per copy of numbers that are in it twice or more, for an operator that can take them once.
 
-    ``repeats`` says how often they are in it.
+    ``repeats`` says how often they are in it. On a GPU products are left out: of keys and values an attention's copies tell.
     """
-    copies = tree.once(_copies) if tree.context.cpu_program else None
+    copies = tree.once(_copies)
     if copies is None:
         return None
-    copies = copies.where(np.isin(copies.use, list(_USES)))
+    on_cpu = tree.context.cpu_program
+    copies = copies.where(np.isin(copies.use, list(_USES)) & ((copies.use != PRODUCT) | on_cpu))
     count = len(copies.node)
     if not count:
         return None
@@ -90,6 +91,9 @@ def repeated_copies(tree: Tree) -> Occurrences | None:
     wide = expansions(tree, copies.node, copies.size)
     marks = join(wide, Pairs(np.arange(count), copies.node))
     # What is added up again to the gradient of one copy, broadcasting adds up as well; a product of many does not.
+    if not on_cpu:
+        work = launched(tree, marks, backward=products)
+        return _copied(tree, copies, work, NOTHING, np.ones(count))
     own = worked(tree, marks, backward=products)
     rate = _beside(tree, copies)
     eased = np.flatnonzero(rate > 0)
@@ -97,14 +101,18 @@ def repeated_copies(tree: Tree) -> Occurrences | None:
     cost = tree.context.ledger.cost(len(tree.context.op_rows), "compute", "communication")
     whole, more = own.total(cost, count), beside.total(cost, count)
     part = (whole + rate * more) / np.maximum(whole + more, 1)
+    return _copied(tree, copies, NOTHING, join(own, beside), part)
+
+
+def _copied(tree: Tree, copies: _Copies, work: Pairs, ops: Pairs, part: Floats) -> Occurrences:
     return Occurrences(
         kind="repeated-copy",
         node=copies.node,
         begin=tree.host.start[copies.node],
         end=tree.host.end[copies.node],
-        inside=NOTHING,
-        own=NOTHING,
-        ops=join(own, beside),
+        inside=work,
+        own=work,
+        ops=ops,
         figures={
             "repeats": copies.times,
             "part": np.rint(part * MILLION).astype(np.int64),

@@ -151,13 +151,12 @@ def _asks(tree: Tree, kind: tuple[Shape, int], node: int) -> bool:
 
 
 def quantile_sorts(tree: Tree) -> Occurrences | None:
-    """One row per sort on the CPU inside of a quantile: it sorts all numbers for a few of them.
+    """One row per sort inside of a quantile: it sorts all numbers for a few of them; on a GPU for one near an end, of long rows.
 
     ``length`` is what it sorts, ``repeats`` the quantiles, ``part`` what so many selections spare of its time.
     """
     host, quantile = tree.host, tree.codes_of(lambda name: _QUANTILE.match(name) is not None)
-    # On a GPU kthvalue gives a row to one block, which takes longer than all of them for a sort.
-    nodes = _sorts(tree) if quantile.any() and tree.context.cpu_program else np.zeros(0, np.int64)
+    nodes = _sorts(tree) if quantile.any() else np.zeros(0, np.int64)
     around = host.above(nodes, quantile[host.name] & (host.group == OP), HIGHEST)
     nodes, around = nodes[around >= 0], around[around >= 0]
     if not 0 < len(nodes) <= _MOST:
@@ -169,11 +168,33 @@ def quantile_sorts(tree: Tree) -> Occurrences | None:
     length = lengths[of.ravel()]
     kept = length > 0
     nodes, length, asked = nodes[kept], length[kept], asked[kept]
+    around = around[kept]
+    if not tree.context.cpu_program:
+        # On a GPU kthvalue gives a row to one block, which takes longer than all of them for a sort: topk does not.
+        outer = host.above(around, quantile[host.name] & (host.group == OP), HIGHEST)
+        rank = _from_end(tree, np.where(outer >= 0, outer, around))
+        few = (length > _IN_BLOCK) & (asked == 1) & (_WIDEST * rank <= 1)
+        nodes, around, length, asked, rank = nodes[few], around[few], length[few], asked[few], rank[few]
+        part = np.maximum(1 - _SELECTED - rank - _fixed(tree, nodes, _GPU_TOPK), 0).tolist()
+        return _occurrences(tree, "quantile-sort", nodes, around, length, asked, part)
     part = [
         max(1 - some * (1 - spared(many, 0, selected=True)), 0.0)
         for many, some in zip(length.tolist(), asked.tolist(), strict=True)
     ]
-    return _occurrences(tree, "quantile-sort", nodes, around[kept], length, asked, part)
+    return _occurrences(tree, "quantile-sort", nodes, around, length, asked, part)
+
+
+def _from_end(tree: Tree, nodes: Ints) -> Floats:
+    """Part of the values that lie between the quantile that is asked for and the nearer end; 1 where it was not recorded."""
+    out = np.ones(len(nodes))
+    for at, code in enumerate(tree.context.op_column(nodes, "concrete").tolist()):
+        texts = tree.texts(code) or []
+        try:
+            asked = float(texts[1])
+        except (IndexError, ValueError):
+            continue
+        out[at] = min(asked, 1 - asked) if 0 <= asked <= 1 else 1.0
+    return out
 
 
 def _occurrences(
