@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from advisor.engine import ranking
 from advisor.engine.acts import bundles
@@ -20,6 +21,11 @@ from advisor.intervals import Bools, Ints, distinct
 from advisor.results.analysis import Saving, Severity
 from advisor.rulebook.rule import Rule
 
+Floats = npt.NDArray[np.float64]
+_WHOLLY = 0.75
+"""Part of its rows' time that a fix returns at least which does away with them."""
+_ALONG = 0.9
+"""Part of a fix's time that another does away with, from which on it is for what the other leaves."""
 _MOST = 0.5
 """Share of its time that a rule keeps beside those it yields to, from which on it speaks of the rest, however little that is.
 
@@ -156,38 +162,63 @@ def priced(
 ) -> list[Claim]:
     """Each claim with its saving; the most valuable first, each ns once. *held_ns* of what a claim owns no fix returns.
 
+    What rows take is one fix's. Only where it makes them shorter, and another does away with them, the other returns the rest;
+    and where that takes most of them along and returns more, it comes first: what can go need not be made faster.
     *error* is the part by which the times themselves may be too low: the upper end allows for it.
     """
+    left = np.ones(len(dur_ns))
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
     done: dict[int, Claim] = {}
+    removing = [index for index, claim in enumerate(claims) if _removes(claim)]
 
-    def free(index: int) -> Ints:
+    def free(index: int) -> Floats:
+        """The ns of each segment that the fix may return."""
         segments = claims[index].segments
-        return segments[owner[segments] < 0]
+        rest = left[segments]
+        return dur_ns[segments] * (rest if index in removing else np.floor(rest))
+
+    def middle(index: int) -> float:
+        rule, share = claims[index].rule, float(free(index).sum()) / whole_ns if whole_ns else 0.0
+        return share * claims[index].weight * ranking.assumed_middle(rule) if rule.replay else 0.0
 
     def worth(index: int) -> list[float]:
-        rule, weight = claims[index].rule, claims[index].weight
-        share = int(dur_ns[free(index)].sum()) / whole_ns if whole_ns else 0.0
-        middle = share * weight * ranking.assumed_middle(rule) if rule.replay else 0.0
-        return [-part for part in ranking.place(rule, middle)]
+        return [-part for part in ranking.place(claims[index].rule, middle(index))]
+
+    def taken_along(index: int) -> bool:
+        """Tell whether another fix, which is still to come, does away with what this one makes faster."""
+        own = claims[index].segments
+        return index not in removing and any(
+            other not in done
+            and middle(other) > middle(index)
+            and dur_ns[np.intersect1d(own, claims[other].segments, assume_unique=True)].sum()
+            >= _ALONG * dur_ns[own].sum()
+            for other in removing
+        )
 
     # A claim can only lose worth as others take from it, so a stale top of the heap is weighed again, and no other.
     heap = [(worth(index), claim.rule.id, index) for index, claim in enumerate(claims)]
     heapq.heapify(heap)
-    while heap:
+    waiting: list[tuple[list[float], str, int]] = []
+    while heap or waiting:
+        if not heap:
+            heap, waiting = waiting, []
         _, rule_id, index = heapq.heappop(heap)
         if heap and (now := worth(index)) > heap[0][0]:
             heapq.heappush(heap, (now, rule_id, index))
             continue
-        claim, segments = claims[index], free(index)
-        others = distinct(owner[claim.segments])
+        if taken_along(index):
+            waiting.append((worth(index), rule_id, index))
+            continue
+        claim, segments = claims[index], claims[index].segments
+        others = distinct(owner[segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
-        free_ns = int(dur_ns[segments].sum())
+        ns = free(index)
+        free_ns = int(ns.sum())
         most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + error)
         saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared, error)
         if saving is not None and shared:
-            all_ns = int(dur_ns[claim.segments].sum())
+            all_ns = int(dur_ns[segments].sum())
             most_ns = max(all_ns - held_ns(claim), 0.0) * (1 + error)
             whole = _saving(claim, all_ns, most_ns, whole_ns, whole_ms, whole_ms, [], error)
             alone = None if whole is None else (whole.low_ms, whole.high_ms)
@@ -198,10 +229,26 @@ def priced(
             done[index] = replace(claim, after=tuple(shared))
             continue
         if saving is not None:
-            owner[segments] = index
+            gone = min(saving.high_share * whole_ns / max(free_ns, 1), 1.0) if _shortens(claim) else 1.0
+            owner[segments[ns > 0]] = index
+            left[segments[ns > 0]] *= 1 - gone
             left_ms -= saving.high_ms
         done[index] = replace(claim, saving=saving)
+        heap.extend(waiting)
+        heapq.heapify(heap)
+        waiting = []
     return [done[index] for index in range(len(claims))]
+
+
+def _removes(claim: Claim) -> bool:
+    """Tell whether nothing is left of the rows, however long they take: what repeats, or need not be computed."""
+    replay = claim.rule.replay
+    return replay is not None and replay.action == "remove" and replay.low >= _WHOLLY
+
+
+def _shortens(claim: Claim) -> bool:
+    """Tell whether the rows stay, and each takes less."""
+    return claim.rule.replay is not None and claim.rule.replay.action == "scale"
 
 
 def _is_little(saving: Saving, claim: Claim, claims: Sequence[Claim]) -> bool:

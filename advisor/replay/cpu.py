@@ -75,7 +75,9 @@ class Thread:
             plan[rule] = Rung(rule, high_ms, low, high, _pace(left), low_ms)
             high_ms, low_ms = high, low
         found = joined([[plan[rule] for rule in rules] for rules in order], 0.0, {})
-        return replace(found, after=after)
+        alone = {rule: claim.saving.alone_ms for rule, claim in worth.items() if claim.saving is not None}
+        told = {rule: (ms["low"], ms["high"]) for rule, ms in alone.items() if ms is not None and rule in found.savings}
+        return replace(found, after=after, alone=told)
 
     def timeline_with(self, claims: Sequence[Claim], *, beside: Sequence[Claim] = ()) -> pd.DataFrame:
         """The main thread as it would run with the hopeful assumptions of all fixes."""
