@@ -19,7 +19,7 @@ from advisor.engine import ranking
 from advisor.engine.acts import bundles
 from advisor.intervals import Bools, Ints, distinct
 from advisor.results.analysis import Saving, Severity
-from advisor.rulebook.rule import Rule
+from advisor.rulebook.rule import CONFIDENCES, Rule
 
 Floats = npt.NDArray[np.float64]
 _WHOLLY = 0.75
@@ -182,15 +182,18 @@ def priced(
         rule, share = claims[index].rule, float(free(index).sum()) / whole_ns if whole_ns else 0.0
         return share * claims[index].weight * ranking.assumed_middle(rule) if rule.replay else 0.0
 
+    def weighed(index: int) -> float:
+        return middle(index) * CONFIDENCES[claims[index].rule.confidence]
+
     def worth(index: int) -> list[float]:
         return [-part for part in ranking.place(claims[index].rule, middle(index))]
 
     def taken_along(index: int) -> bool:
-        """Tell whether another fix, which is still to come, does away with what this one makes faster."""
+        """Tell whether another fix, which is still to come and is worth more, does away with what this one makes faster."""
         own = claims[index].segments
         return index not in removing and any(
             other not in done
-            and middle(other) > middle(index)
+            and weighed(other) > weighed(index)
             and dur_ns[np.intersect1d(own, claims[other].segments, assume_unique=True)].sum()
             >= _ALONG * dur_ns[own].sum()
             for other in removing
@@ -214,7 +217,7 @@ def priced(
         others = distinct(owner[segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
         ns = free(index)
-        free_ns = int(ns.sum())
+        free_ns = round(float(ns.sum()))
         most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + error)
         saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared, error)
         if saving is not None and shared:
