@@ -156,6 +156,7 @@ def _messages(trace: Trace) -> pd.DataFrame:
     here = here[work.device[found.work[here]] == trace.device]
     rows = found.work[here]
     owns = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
+    owns &= not context.cpu_program  # rows of the ledger are operators there
     cost = summed(ledger.row[owns], ledger.dur_ns[owns], len(work))[rows]
     # A kernel of several messages costs once.
     again = np.ones(len(rows), np.bool_)

@@ -488,3 +488,18 @@ def test_ranks_on_the_cpu_are_read_as_any(tmp_path: Path) -> None:
                 pass
         builders.append(b)
     assert [digest(trace).passes_ns for trace in read(tmp_path, builders)] == [0, 0]
+
+
+def test_ranks_that_exchange_over_gloo_are_read_as_any(tmp_path: Path) -> None:
+    """Waits for messages are operators' in their ledger, and no kernel's."""
+    builders = []
+    for number in range(2):
+        b = TraceBuilder(None, rank=number, world_size=2, host_us=0)
+        for _ in range(3):
+            with b.step():
+                with b.op("aten::mm", us=1000), b.op("c10d::allreduce_", us=10):
+                    pass
+                with b.thread(77), b.annotation("gloo:all_reduce", us=500):
+                    pass
+        builders.append(b)
+    assert [len(digest(trace).messages) for trace in read(tmp_path, builders)] == [0, 0]
