@@ -324,7 +324,8 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     recorded = prices.recorded.get(finding.rule)
     if recorded is not None:
         with_it = f"with the one recorded it is {duration(recorded)}"
-        basis += f"; the hopeful figure supposes a CPU that recording did not slow: {with_it}"
+        figures = "both figures suppose" if recorded < low else "the hopeful figure supposes"
+        basis += f"; {figures} a CPU that recording did not slow: {with_it}"
     same = {rule: prices.parts[rule] for rule, lead in prices.done_by.items() if lead == finding.rule}
     basis += _with_same({rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms})
     return msgspec.structs.replace(

@@ -78,9 +78,13 @@ def returned(rung: Rung) -> tuple[float, float]:
 
 
 def as_recorded(rung: Rung) -> float:
-    """Return the most ms that a step of the plan returns with the host as recorded."""
+    """Return the most ms that a step of the plan returns with the host as recorded.
+
+    Behind others it is no less than cautiously: there those return less. The first can be: a careful host is a faster one too.
+    """
     low, high = returned(rung)
-    return high if rung.recorded is None else min(max(rung.recorded, low), high)
+    least = 0.0 if rung.before == rung.low_before else low
+    return high if rung.recorded is None else min(max(rung.recorded, least), high)
 
 
 def parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:

@@ -353,6 +353,20 @@ def test_a_host_that_was_steps_ahead_when_the_recording_began_still_sets_the_lea
     assert cores.saving.high_ms == pytest.approx(2.1, abs=0.1)  # with 5 us less for each of 20 calls at most
 
 
+def test_where_a_careful_host_is_faster_than_the_recorded_one_both_figures_say_so() -> None:
+    """A host as slow as the GPU, 100 us a product, with stacks: as recorded faster products return nothing.
+
+    Cautiously the host takes 78 % of that: of the step of 2 ms 0.44 are returned.
+    """
+    cores = finding(
+        advisor.analyze(built(slowed_by_stacks(100)), only=["precision/no-tensor-cores"]), "precision/no-tensor-cores"
+    )
+    assert cores.saving is not None
+    assert cores.saving.recorded_ms == 0.0
+    assert cores.saving.low_ms == pytest.approx(0.44, abs=0.03)
+    assert "both figures suppose a CPU that recording did not slow: with the one recorded it is" in cores.saving.basis
+
+
 def test_what_begins_a_little_behind_the_work_before_it_is_not_held_to_the_time_since_its_launch() -> None:
     """Ten products of 1 ms, launched at once, with 25 us between them that nothing explains: 10.2 ms a step.
 
