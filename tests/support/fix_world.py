@@ -483,6 +483,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         f"{group}/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0}
         for group in ("cpu", "kernels")
     },
+    "cpu/unbucketed-reduction": lambda scope: {"tensors": [torch.ones(4), torch.ones(2, 3)]},
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,
