@@ -224,10 +224,7 @@ def priced(
             all_ns = int(dur_ns[segments].sum())
             most_ns = max(all_ns - held_ns(claim), 0.0) * (1 + error)
             whole = _saving(claim, all_ns, most_ns, whole_ns, whole_ms, whole_ms, [], error)
-            alone = None if whole is None else (whole.low_ms, whole.high_ms)
-            saving = msgspec.structs.replace(
-                saving, alone_ms=other_alone((saving.low_ms, saving.high_ms), alone, whole_ms)
-            )
+            saving = _with_alone(saving, whole, whole_ms)
         if saving is not None and (saving.high_share < ranking.HARDLY or _is_little(saving, claim, claims)):
             done[index] = replace(claim, after=tuple(shared))
             continue
@@ -241,6 +238,12 @@ def priced(
         heapq.heapify(heap)
         waiting = []
     return [done[index] for index in range(len(claims))]
+
+
+def _with_alone(saving: Saving, whole: Saving | None, whole_ms: float) -> Saving:
+    """Return a saving with what the fix returns alone, *whole*."""
+    alone = None if whole is None else (whole.low_ms, whole.high_ms)
+    return msgspec.structs.replace(saving, alone_ms=other_alone((saving.low_ms, saving.high_ms), alone, whole_ms))
 
 
 def _removes(claim: Claim) -> bool:

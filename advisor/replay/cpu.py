@@ -6,7 +6,7 @@ nothing (:mod:`advisor.timeline.cpu`). A fix takes a share of what its rows own,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -75,9 +75,7 @@ class Thread:
             plan[rule] = Rung(rule, high_ms, low, high, _pace(left), low_ms)
             high_ms, low_ms = high, low
         found = joined([[plan[rule] for rule in rules] for rules in order], 0.0, {})
-        alone = {rule: claim.saving.alone_ms for rule, claim in worth.items() if claim.saving is not None}
-        told = {rule: (ms["low"], ms["high"]) for rule, ms in alone.items() if ms is not None and rule in found.savings}
-        return replace(found, after=after, alone=told)
+        return replace(found, after=after, alone=_alone(worth, found))
 
     def timeline_with(self, claims: Sequence[Claim], *, beside: Sequence[Claim] = ()) -> pd.DataFrame:
         """The main thread as it would run with the hopeful assumptions of all fixes."""
@@ -101,6 +99,13 @@ class Thread:
             "recorded_dur_ns": ledger.dur_ns,
         }
         return pd.DataFrame(columns)
+
+
+def _alone(worth: Mapping[str, Claim], found: Priced) -> dict[str, tuple[float, float]]:
+    """Return what fixes with a price return with none of the others, where that is said."""
+    savings = ((rule, worth[rule].saving) for rule in found.savings)
+    told = ((rule, saving.alone_ms) for rule, saving in savings if saving is not None)
+    return {rule: (ms["low"], ms["high"]) for rule, ms in told if ms is not None}
 
 
 def _pace(left: Floats) -> str:
