@@ -78,6 +78,17 @@ def a_program_on_a_gpu() -> TraceBuilder:
     return b
 
 
+@quiet("not_applicable")
+def text_token_by_token() -> TraceBuilder:
+    """One query of each sequence against one key more each time: a loop that stays."""
+    b = loop()
+    for length in range(64, 80):
+        shapes = [[8, 4, 1, 64], [8, 4, length, 64], [8, 4, length, 64]]
+        with b.op("aten::scaled_dot_product_attention", us=5, shapes=shapes):
+            pass
+    return b
+
+
 @edge
 def operators_of_ten_microseconds(over: bool) -> TraceBuilder:
     return loop(us=9.999 if over else 10)

@@ -397,6 +397,24 @@ def test_generation(facts: Facts) -> None:
 
 
 @pytest.mark.parametrize(
+    ("queries", "keys", "said"),
+    [
+        (1, (65, 66, 67, 68), True),  # a cache whose memory is there from the start
+        (1, (65, 66, 67), False),
+        (1, (65, 65, 65, 65), False),  # a learned query that pools
+        (4, (65, 66, 67, 68), False),  # sentences of many lengths
+    ],
+)
+def test_single_queries_against_keys_that_grow(queries: int, keys: tuple[int, ...], said: bool, facts: Facts) -> None:
+    b = TraceBuilder(None)
+    for length in keys:
+        shapes = [[2, 4, queries, 16], [2, 4, length, 16], [2, 4, length, 16]]
+        with b.op("aten::scaled_dot_product_attention", us=10, shapes=shapes):
+            pass
+    assert facts(b).generates == said
+
+
+@pytest.mark.parametrize(
     ("ops", "model"),
     [
         (("aten::embedding", "aten::linear", "aten::scaled_dot_product_attention"), "language"),

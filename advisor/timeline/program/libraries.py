@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from advisor.intervals import distinct
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import Names, any_match, names_of
 
@@ -53,9 +54,10 @@ ENGINES = frozenset(("vllm", "sglang", "tensorrt-llm", "tgi"))
 _SLOW_PROCESSOR = re.compile(r"transformers/(?:image_transforms\.py|models/\w+/image_processing_(?!\w*_fast)\w+\.py)$")
 
 _ATTENDS, _GROWS = ("aten::scaled_dot_product_attention",), "aten::cat"
+_OF_QUERIES_AND_KEYS = re.compile(rb"\[\[([\d,\s]+)\],\s*\[([\d,\s]+)\]")
 _CHOOSES = ("aten::argmax", "aten::multinomial")
 _CHOICES = 4
-"""Choices of a token from which on they are a loop."""
+"""Choices of a token from which on they are a loop, and lengths of what one query is compared with."""
 _CHUNKS = re.compile(
     r"transformers/pipelines/(?:automatic_speech_recognition|mask_generation|token_classification|zero_shot_classification|"
     r"zero_shot_object_detection|(?:document_)?question_answering)\.py"
@@ -100,7 +102,8 @@ def frameworks(context: Context) -> tuple[str, ...]:
 def generates(context: Context) -> bool:
     """Tell whether text was generated token by token: by transformers' loop, or by a cache that grows with each token.
 
-    A cache of keys and one of values are concatenated for each attention, and tokens are chosen again and again.
+    A cache of keys and one of values are concatenated for each attention, and tokens are chosen again and again. Of a cache
+    that has its memory from the start the queries tell: one of each sequence, against keys of many lengths.
     """
     names = context.once(names_of)
     if "generation" in names.folders and any("transformers/generation/" in file for file in names.files):
@@ -113,7 +116,25 @@ def generates(context: Context) -> bool:
         if context.names[code] in counts:
             counts[context.names[code]] = int(count)
     attends, chosen = (sum(counts[name] for name in group) for group in (_ATTENDS, _CHOOSES))
-    return chosen >= _CHOICES and attends >= 2 * chosen and counts[_GROWS] >= 2 * attends
+    if chosen >= _CHOICES and attends >= 2 * chosen and counts[_GROWS] >= 2 * attends:
+        return True
+    return attends >= _CHOICES and _lengths(context) >= _CHOICES
+
+
+def _lengths(context: Context) -> int:
+    """Count the lengths of keys that single queries are compared with, at most as many for one kind of sequences."""
+    table = context.tables["op"]
+    attention = np.array([name in _ATTENDS for name in context.names], np.bool_)
+    raws = context.recording.recorded.raws
+    lengths: dict[tuple[bytes, ...], set[bytes]] = {}
+    for code in distinct(table["dims"][attention[table["name"]]]).tolist():
+        found = _OF_QUERIES_AND_KEYS.match(raws[code]) if code >= 0 else None
+        if found is None:
+            continue
+        query, keys = (part.replace(b" ", b"").split(b",") for part in found.groups())
+        if len(query) == len(keys) == 4 and query[2] == b"1":
+            lengths.setdefault((*query, *keys[:2], keys[3]), set()).add(keys[2])
+    return max(map(len, lengths.values()), default=0)
 
 
 def trainer(context: Context) -> str | None:
