@@ -155,7 +155,7 @@ def test_a_specialization_silences_nothing() -> None:
 def test_a_first_call_is_no_gap() -> None:
     result = read("event_sync_first_call")
     assert about(parts(result)["first call aten::empty"], 2.19)
-    assert "2.19 of 3.15 ms are start-up" in headline(result)
+    assert "2.19 of 3.15 ms of this cold step are start-up" in headline(result)
     assert "SummaryWriter" not in text(result)
     assert "add_histogram" not in text(result)
     assert all(finding.severity in ("low", "note") for finding in result.findings)

@@ -83,9 +83,11 @@ def test_v100_the_pageable_batch_copy(name: str, share: float) -> None:
     assert one(name, "transfer/pageable-copy").cost_share >= share - 0.003
 
 
-def test_v100_workers4_the_tensor_cores_lead_and_the_loader_is_quiet() -> None:
+def test_v100_workers4_launches_and_tensor_cores_lead_and_the_loader_is_quiet() -> None:
+    """As recorded, the CPU limits the step, and autocast returns nothing: it comes behind fewer launches."""
     name = "v100_resnet50_workers4"
-    assert analysis(name).findings[0].rule == "precision/no-tensor-cores"
+    first, second = analysis(name).findings[:2]
+    assert (first.rule, second.rule) == ("gpu-idle/launch-bound", "precision/no-tensor-cores")
     assert not fired(name, "data-loading/*")
     assert not fired(name, "distributed/*")
 
@@ -227,12 +229,12 @@ def test_miopens_transposes_behind_its_casts_count() -> None:
     assert found.cost_ms == pytest.approx(0.822, rel=0.01)
 
 
-def test_transposes_beside_an_all_reduce_that_outlasts_them_return_nothing() -> None:
-    """Of 1.4 ms a step 0.84 run beside the first bucket's all-reduce, behind which the second one's begins."""
+def test_transposes_beside_an_all_reduce_return_more_once_that_is_shorter() -> None:
+    """Of 1.4 ms a step 0.84 run beside the first bucket's all-reduce: nearly all of the rest comes back, and what a faster link uncovers."""
     found = analysis("mi300_resnet_ddp_checkpointing").findings
     (layout,) = [finding for finding in found if finding.rule == "kernels/layout-transpose"]
     assert layout.saving is not None
-    assert layout.saving.high_ms == pytest.approx(0.56, abs=0.03)
+    assert layout.saving.high_ms == pytest.approx(0.77, abs=0.03)
 
 
 def test_an_allocation_of_half_a_second_is_start_up() -> None:
