@@ -230,7 +230,7 @@ def test_miopens_transposes_behind_its_casts_count() -> None:
 
 
 def test_transposes_beside_an_all_reduce_return_more_once_that_is_shorter() -> None:
-    """Of 1.4 ms a step 0.84 run beside the first bucket's all-reduce: nearly all of the rest comes back, and what a faster link uncovers."""
+    """Of 1.4 ms a step 0.84 run beside the first bucket's all-reduce: the rest comes back, and what a faster link uncovers."""
     found = analysis("mi300_resnet_ddp_checkpointing").findings
     (layout,) = [finding for finding in found if finding.rule == "kernels/layout-transpose"]
     assert layout.saving is not None

@@ -566,7 +566,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "cpu/growing-work": lambda scope: {
         "batches": [(torch.rand(4, 3), torch.tensor([0, 1, 2, 0])) for _ in range(3)],
-        "train_step": lambda x, y: x,
+        "model": lambda x: x,
     },
     "cpu/built-in-step": _built_in_step,
     "cpu/late-shrink": lambda scope: {
