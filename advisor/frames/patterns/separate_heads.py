@@ -1,0 +1,239 @@
+"""Heads of one attention that run one after the other, each with linear layers of its own: one product each for all of them.
+
+The proof lies in what is joined: a concatenation (or stack) of as many tensors as turns ran directly before it, of equal operators
+on equal shapes, each an attention that ends in one of these tensors. That all turns read one tensor is told by the gradients of
+their layers, which are added up; where none is computed, by the widths: side by side the heads are as wide as their input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.loop import items_of
+from advisor.frames.patterns.operands import launched_of
+from advisor.frames.patterns.separate_layers import ADDS, Loop, Marks, spared_on_gpu, spell, turned, update
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
+from advisor.frames.patterns.turns import JOINS, Turns, owned
+from advisor.frames.patterns.updates import Shape, first_operand
+from advisor.intervals import Ints
+from advisor.timeline.calls import BACKWARD, OP
+from advisor.timeline.operator_names import is_view
+
+LEAST = 3
+"""Heads from which on they are worth a word."""
+_LONGEST, _SHORTEST = 40, 3
+"""Operators in the turn of a head."""
+_MOST_JOINS = 4000
+_STORE = "torch::autograd::AccumulateGrad"
+_LAYER = "aten::linear"
+_MOST_LAYERS = 3
+_FUSED = "aten::scaled_dot_product_attention"
+_PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::einsum", "aten::baddbmm"})
+_SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
+_OTHERS = re.compile(
+    r"^aten::(?:mul|div|true_divide|add|sub|masked_fill|where|eq|ne|lt|le|gt|ge|logical_not|bitwise_not|tril|triu|ones|zeros|full"
+    r"|ones_like|zeros_like|full_like|arange|dropout|contiguous|clone|to|type_as|float|lift_fresh|detach|slice|select|index"
+    r"|sqrt|rsqrt|exp|max|amax|sum|chunk|split|unsafe_chunk|unbind|reshape|flatten|repeat)_?$"
+)
+"""What else belongs to an attention: its scale, its mask, its dropout; views besides."""
+_DROPOUT = "aten::dropout"
+
+
+@dataclass(eq=False)
+class _Found:
+    """Heads of one attention: their turns, the place of each layer, and the operator that joins their results."""
+
+    turns: Turns
+    layers: list[int]
+    join: int
+    width: int
+    """Numbers of a head's result, of each place."""
+    rates: dict[int, float] = field(default_factory=dict)
+
+
+def separate_heads(tree: Tree) -> Occurrences | None:
+    """One row per attention whose three heads or more run one after the other.
+
+    ``repeats`` are its heads, ``length`` the elements of the first weight, and ``part`` what heads in one product spare of what it
+    owns: the operators of the turns, their backward, what joins the results and, on the CPU, the gradients that are stored, the
+    weights' part of the optimizer's step, and the Python that leads to all of these.
+    """
+    on_cpu = tree.context.cpu_program
+    if not on_cpu and tree.context.device < 0:
+        return None
+    found = _on_one_input(tree, _joined(tree))
+    if not found:
+        return None
+    for one in found:
+        one.rates = _rates(one)
+    loops = [Loop(one.turns, one.layers, one.rates) for one in found]
+    host = tree.host
+    marks = Marks(np.full(host.size, -1, np.int64), np.zeros(host.size))
+    for row, one in enumerate(found):
+        for place, rate in one.rates.items():
+            marks.own[one.turns.nodes[:, place]], marks.rate[one.turns.nodes[:, place]] = row, rate
+        marks.own[one.join], marks.rate[one.join] = row, _JOINED
+    source = np.full(host.size, -1, np.int64)
+    marked = np.flatnonzero(marks.own >= 0)
+    source[marked] = marked
+    of = host.with_backward(source)
+    ops, python, inside = NOTHING, NOTHING, NOTHING
+    if on_cpu:
+        of = of[tree.context.op_rows]
+        _mark_updates(tree, loops, marks)
+        updated = np.flatnonzero((marks.own >= 0) & (source < 0))
+        source[:] = -1
+        source[updated] = updated
+        of = np.where(of >= 0, of, host.flow(source)[tree.context.op_rows])
+        ops, python, part = owned(tree, of, marks.own, marks.rate, len(loops))
+    else:
+        inside = launched_of(tree, np.where(of >= 0, marks.own[of], -1))
+        part = spared_on_gpu(tree, loops, of, inside)
+    first = np.array([one.turns.nodes[0, one.layers[0]] for one in found], np.int64)
+    return Occurrences(
+        kind="separate-heads",
+        node=first,
+        begin=host.start[np.array([one.turns.nodes[0, 0] for one in found])],
+        end=host.end[np.array([one.join for one in found])],
+        inside=inside,
+        own=inside,
+        idle=not on_cpu,
+        ops=ops,
+        python=python,
+        figures={
+            "repeats": np.array([one.turns.count for one in found], np.int64),
+            "length": np.array([size_of(_weight(one)) for one in found], np.int64),
+            "head_dim": np.array([one.width for one in found], np.int64),
+            "part": part,
+            "dims": tree.dims(first),
+        },
+        details=[spell(one.turns) for one in found],
+    )
+
+
+def _mark_updates(tree: Tree, loops: list[Loop], marks: Marks) -> None:
+    """Mark the nodes that store the gradients of the heads' weights, and the operators that update these."""
+    stores = tree.ops(tree.codes_of(_STORE.__eq__))
+    if not len(stores):
+        return
+    for loop in loops:
+        own: Counter[Shape] = Counter()
+        for at in loop.layers:
+            weight = loop.turns.operands[at][1]
+            own[turned(weight)] += loop.turns.count
+        loop.weights = own
+    update(tree, loops, stores, marks)
+
+
+def _joined(tree: Tree) -> list[_Found]:
+    """Concatenations of the results of turns that ran directly before them, each an attention."""
+    joins = tree.ops(tree.codes_of(lambda name: JOINS.match(name) is not None))
+    if not len(joins) or not len(tree.ops(tree.codes_of(lambda name: name in _SOFTMAX or name == _FUSED))):
+        return []
+    items, token = items_of(tree, shapes=True, modules=False)
+    places = np.flatnonzero(np.isin(items, joins))
+    found = []
+    for place in places[:_MOST_JOINS].tolist():
+        parts = first_operand(tree, int(items[place]), listed=True)
+        if parts is None or len(parts) < LEAST or len(set(parts)) > 1 or len(parts[0]) < 2:
+            continue
+        one = _turns_before(tree, items, token, place, len(parts))
+        if one is not None and (layers := _attention(one, parts[0])):
+            found.append(_Found(one, layers, int(items[place]), parts[0][-1]))
+    return found
+
+
+def _turns_before(tree: Tree, items: Ints, token: Ints, place: int, count: int) -> Turns | None:
+    """The shortest turn, with a layer in it, that ran *count* times directly before an item."""
+    linear = tree.codes_of(_LAYER.__eq__)
+    for period in range(_SHORTEST, min(_LONGEST, place // count) + 1):
+        first = place - period * count
+        if token[place - 1] != token[place - 1 - period] or not linear[tree.host.name[items[first:place]]].any():
+            continue
+        if np.array_equal(token[first : place - period], token[first + period : place]):
+            return Turns(tree, items[first:place].reshape(count, period), items, first)
+    return None
+
+
+def _attention(one: Turns, result: Shape) -> list[int]:
+    """Places of the layers of a turn that is an attention with such a result, and nothing else; none for any other."""
+    layers = [at for at, name in enumerate(one.names) if name == _LAYER]
+    inputs = {one.operands[at][:1] for at in layers}
+    if not 0 < len(layers) <= _MOST_LAYERS or len(inputs) > 1 or any(len(one.operands[at]) < 2 for at in layers):
+        return []
+    softmaxes = [at for at, name in enumerate(one.names) if name in _SOFTMAX]
+    products = [at for at, name in enumerate(one.names) if name in _PRODUCTS]
+    fused = [at for at, name in enumerate(one.names) if name == _FUSED]
+    known = {*layers, *softmaxes, *products, *fused}
+    if not all(at in known or is_view(name) or _OTHERS.match(name) for at, name in enumerate(one.names)):
+        return []
+    if fused:
+        whole = one.operands[fused[0]]
+        alone = len(fused) == 1 and not softmaxes and not products and len(whole) > 2
+        return layers if alone and min(layers) < fused[0] and _same(whole[0][:-1] + whole[2][-1:], result) else []
+    if len(softmaxes) != 1 or len(products) != 2 or not products[0] < softmaxes[0] < products[1]:
+        return []
+    scores, first, second = (_two(one, at) for at in (softmaxes[0], *products))
+    if not scores or len(first) < 2 or len(second) < 2:
+        return []
+    gives = size_of(first[0][:-1]) * _across(first)
+    fits = gives == size_of(scores[0]) == size_of(second[0]) and second[0][-1] == scores[0][-1]
+    return layers if fits and size_of(second[0][:-1]) * second[1][-1] == size_of(result) else []
+
+
+def _two(one: Turns, place: int) -> list[Shape]:
+    """Shapes of the first two tensors of an operator; of an einsum those of its list."""
+    return one.tensors(place)[:2]
+
+
+def _across(factors: list[Shape]) -> int:
+    """Columns of the product of queries and keys."""
+    left, right = factors
+    return right[-1] if len(right) > 1 and right[-2] == left[-1] else -1
+
+
+def _same(shape: Shape, result: Shape) -> bool:
+    return size_of(shape) == size_of(result) and shape[-1] == result[-1]
+
+
+def _weight(one: _Found) -> Shape:
+    return one.turns.operands[one.layers[0]][1]
+
+
+def _on_one_input(tree: Tree, found: list[_Found]) -> list[_Found]:
+    """Return the heads that read one tensor.
+
+    Each gradient but one that their layers send back to it is added to the others. Layers that read a tensor a head, as those of
+    several views or models, have fewer to add. Where none sends any (in inference, or where the input has no gradient), heads are
+    as wide together as their input, and each is narrower: none could read what another gave.
+    """
+    host = tree.host
+    own = np.full(host.size, -1, np.int64)
+    for row, one in enumerate(found):
+        own[one.turns.nodes[:, one.layers].ravel()] = row
+    of = host.with_backward(own)
+    late = (of >= 0) & (host.group == OP) & (host.attributes.phase == BACKWARD)
+    adds = np.bincount(of[late & tree.codes_of(ADDS.__contains__)[host.name]], minlength=len(found)).tolist()
+    kept = []
+    for one, added in zip(found, adds, strict=True):
+        heads, takes = one.turns.count, one.turns.operands[one.layers[0]][0][-1]
+        if added >= len(one.layers) * heads - 1 or (not added and one.width * heads == takes):
+            kept.append(one)
+    return kept
+
+
+_JOINED = 0.5
+"""Part of the concatenation that goes: heads side by side are brought into order in its place."""
+
+
+def _rates(one: _Found) -> dict[int, float]:
+    """Part of each operator's time that heads in one product spare."""
+    return dict.fromkeys(range(one.turns.period), 1.0)
+
+
+__all__ = ["MILLION", "separate_heads"]
