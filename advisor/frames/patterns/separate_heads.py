@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.loop import items_of
 from advisor.frames.patterns.operands import launched_of
 from advisor.frames.patterns.separate_layers import ADDS, Loop, Marks, spared_on_gpu, spell, turned, update
@@ -41,7 +40,17 @@ _OTHERS = re.compile(
     r"|sqrt|rsqrt|exp|max|amax|sum|chunk|split|unsafe_chunk|unbind|reshape|flatten|repeat)_?$"
 )
 """What else belongs to an attention: its scale, its mask, its dropout; views besides."""
-_DROPOUT = "aten::dropout"
+_RANDOM = frozenset({"aten::native_dropout", "aten::bernoulli_", "aten::_fused_dropout"})
+_JOINED = 0.6
+"""Part of the concatenation that goes: heads side by side are brought into order in its place."""
+_CAN = 1.6
+"""Most that heads in one product returned on two threads, where what follows is one's: small products keep to one thread."""
+_LAYER_HALF, _PRODUCT_HALF, _SCORES_HALF = 3e5, 2e5, 2e4
+"""Multiply-adds of a layer's and a product's call, and elements of scores, at which half of what a call takes is spared."""
+_LAYER_MORE, _PRODUCT_MORE, _SCORES_CALL, _SCORES_MORE = 0.03, 0.5, 0.2, 0.48
+"""Part that is spared however large a call is, as a fused attention writes no scores; and of small scores besides."""
+_NARROW = 16
+"""Width of a head below which a fused attention spares less, in proportion."""
 
 
 @dataclass(eq=False)
@@ -54,6 +63,7 @@ class _Found:
     width: int
     """Numbers of a head's result, of each place."""
     rates: dict[int, float] = field(default_factory=dict)
+    """Part of each operator's time that heads in one product spare, by its place in the turn."""
 
 
 def separate_heads(tree: Tree) -> Occurrences | None:
@@ -69,8 +79,9 @@ def separate_heads(tree: Tree) -> Occurrences | None:
     found = _on_one_input(tree, _joined(tree))
     if not found:
         return None
+    dropped = _dropped(tree)
     for one in found:
-        one.rates = _rates(one)
+        one.rates = _rates(one, fused=not np.isin(one.turns.nodes[0], dropped).any())
     loops = [Loop(one.turns, one.layers, one.rates) for one in found]
     host = tree.host
     marks = Marks(np.full(host.size, -1, np.int64), np.zeros(host.size))
@@ -227,13 +238,39 @@ def _on_one_input(tree: Tree, found: list[_Found]) -> list[_Found]:
     return kept
 
 
-_JOINED = 0.5
-"""Part of the concatenation that goes: heads side by side are brought into order in its place."""
+def _dropped(tree: Tree) -> Ints:
+    """Calls of dropout that drop."""
+    dropped: Ints = tree.calls[tree.ops(tree.codes_of(_RANDOM.__contains__))]
+    return dropped
 
 
-def _rates(one: _Found) -> dict[int, float]:
-    """Part of each operator's time that heads in one product spare."""
-    return dict.fromkeys(range(one.turns.period), 1.0)
+def _rates(one: _Found, *, fused: bool) -> dict[int, float]:
+    """Part of each operator's time that heads in one product spare: all but one call of each, and what *fused* attention does."""
+    turns = one.turns
+    wide = min(one.width / _NARROW, 1.0) if fused else 0.0
+    scores = max((size_of(turns.tensors(at)[0]) for at, name in enumerate(turns.names) if name in _SOFTMAX), default=0)
+    rates = {}
+    for at, name in enumerate(turns.names):
+        sizes = [size_of(shape) for shape in turns.tensors(at)]
+        if at in one.layers:
+            rate = _LAYER_MORE + 1 / (1 + _multiplied(turns, at) / _LAYER_HALF)
+        elif name == _FUSED:
+            # Of three dimensions it is not fused on the CPU.
+            more = _PRODUCT_MORE * wide if len(turns.tensors(at)[0]) == 3 else 0.0
+            rate = more + 1 / (1 + _multiplied(turns, at) / _PRODUCT_HALF)
+        elif name in _PRODUCTS:
+            rate = _PRODUCT_MORE * wide + 1 / (1 + _multiplied(turns, at) / _PRODUCT_HALF)
+        elif scores in sizes and not is_view(name):
+            rate = _SCORES_MORE * wide + _SCORES_CALL / (1 + scores / _SCORES_HALF)
+        else:
+            rate = 1.0
+        rates[at] = min(_CAN * rate * (1 - 1 / turns.count), 1.0)
+    return rates
 
 
-__all__ = ["MILLION", "separate_heads"]
+def _multiplied(one: Turns, place: int) -> float:
+    """Multiply-adds of a layer, of a product, or of the first product of a fused attention."""
+    left, right = one.tensors(place)[:2]
+    if one.names[place] == _LAYER:
+        return size_of(left) * right[0]
+    return size_of(left) * (right[-2] if one.names[place] == _FUSED else right[-1])

@@ -378,8 +378,9 @@ def update(tree: Tree, loops: list[Loop], stores: Ints, marks: Marks) -> None:
     row_of: dict[tuple[int, Shape], tuple[int, float]] = {}
     for row, loop in enumerate(loops):
         step = int(step_of(host.start[loop.turns.nodes[:1, 0]])[0])
-        share = loop.weights.total() / number[step]
-        row_of |= {(step, shape): (row, min(each / stored[step, shape], 1.0)) for shape, each in loop.weights.items()}
+        share = loop.weights.total() / max(number[step], 1)
+        known = {shape: each for shape, each in loop.weights.items() if stored[step, shape]}
+        row_of |= {(step, shape): (row, min(each / stored[step, shape], 1.0)) for shape, each in known.items()}
         row_of |= {(step, ()): (row, share)} if share >= _MOST else {}
     storing = tree.codes_of(_STORING.__eq__)[host.name] & (host.group == OP)
     outer = host.above(stores, storing)
