@@ -34,14 +34,18 @@ def head(
                     pass
 
 
-def back(b: TraceBuilder, turn: list[Op], heads: int, *, adds: int) -> None:
-    """Run the backward pass of the heads, the last first; so many gradients of their layers are added up."""
+def back(b: TraceBuilder, turn: list[Op], heads: int, *, adds: int, skipped: int | None = None) -> None:
+    """Run the backward pass of the heads, the last first; so many gradients of their layers are added up.
+
+    Or all are but for one, of the head *skipped*.
+    """
     for number in reversed(range(heads)):
         for place in reversed(range(len(turn))):
             with b.backward("SomeBackward0", 100 * number + place):
                 with b.op("aten::mm", us=20):
                     pass
-                if turn[place][0] == "aten::linear" and adds:
+                one = place > 0 or number != skipped
+                if turn[place][0] == "aten::linear" and (adds > 0 if skipped is None else one):
                     adds -= 1
                     with b.op("aten::add", us=1):
                         pass
@@ -58,6 +62,7 @@ def steps(
     dropped: bool = False,
     idle: float = 0,
     behind: Op | None = None,
+    skipped: int | None = None,
 ) -> TraceBuilder:
     b = TraceBuilder(None, host_us=0)
     with b.step():
@@ -72,7 +77,7 @@ def steps(
             pass
         if training:
             layers = [place for place, (name, _) in enumerate(turn) if name == "aten::linear"]
-            back(b, turn, heads, adds=len(layers) * heads - 1 if adds is None else adds)
+            back(b, turn, heads, adds=len(layers) * heads - 1 if adds is None else adds, skipped=skipped)
     return b
 
 
@@ -140,6 +145,18 @@ def test_without_gradients_heads_are_as_wide_together_as_their_input(tmp_path: P
     assert len(rows(steps(HEAD, heads, training=False), tmp_path)) == found
 
 
+@pytest.mark.parametrize(("first", "found"), [(False, 1), (True, 0)])
+def test_heads_as_wide_as_their_input_may_follow_each_other(tmp_path: Path, first: bool, found: int) -> None:
+    wide, scores = [BATCH, TOKENS, WIDTH], SCORES
+    layer: Op = ("aten::linear", [wide, [WIDTH, WIDTH], []])
+    product: Op = ("aten::matmul", [wide, [BATCH, WIDTH, TOKENS]])
+    turn = [layer, layer, layer, product, SOFTMAX, ("aten::matmul", [scores, wide])]
+    # Of heads on one input the last one's gradient is the first, to which others are added. Where each reads what the one before
+    # gave, all of these results are joined as well: the first head alone has one to add less.
+    b = steps(turn, joined=[wide] * 4, adds=0, skipped=0 if first else 3)
+    assert len(rows(b, tmp_path)) == found
+
+
 FUSED: Op = ("aten::scaled_dot_product_attention", [PART, PART, PART, [], [], []])
 LONGER: Op = ("aten::linear", [[BATCH, 24, WIDTH], [SIZE, WIDTH], []])
 
@@ -150,6 +167,17 @@ LONGER: Op = ("aten::linear", [[BATCH, 24, WIDTH], [SIZE, WIDTH], []])
         (HEAD, 1),
         ([LINEAR, LINEAR, PRODUCT, ("aten::mul", [SCORES, []]), SOFTMAX, LINEAR, VALUES], 1),
         ([LINEAR, LINEAR, LINEAR, FUSED], 1),
+        (
+            [
+                LINEAR,
+                LINEAR,
+                LINEAR,
+                ("aten::einsum", [[], [PART, PART], []]),
+                SOFTMAX,
+                ("aten::einsum", [[], [SCORES, PART], []]),
+            ],
+            1,
+        ),
         ([LINEAR, LINEAR, LONGER, FUSED], 0),  # of another input
         ([LINEAR, LINEAR, LINEAR, LINEAR, FUSED], 0),  # a gate, or a layer behind
         ([PRODUCT, SOFTMAX, VALUES], 0),  # no layers

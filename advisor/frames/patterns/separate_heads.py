@@ -39,7 +39,7 @@ _OTHERS = re.compile(
     r"|ones_like|zeros_like|full_like|arange|dropout|contiguous|clone|to|type_as|float|lift_fresh|detach|slice|select|index"
     r"|sqrt|rsqrt|exp|max|amax|sum|chunk|split|unsafe_chunk|unbind|reshape|flatten|repeat)_?$"
 )
-"""What else belongs to an attention: its scale, its mask, its dropout; views besides."""
+"""Other operators of an attention: its scale, its mask, its dropout; views besides."""
 _RANDOM = frozenset({"aten::native_dropout", "aten::bernoulli_", "aten::_fused_dropout"})
 _JOINED = 0.6
 """Part of the concatenation that goes: heads side by side are brought into order in its place."""
@@ -173,43 +173,55 @@ def _turns_before(tree: Tree, items: Ints, token: Ints, place: int, count: int) 
 
 def _attention(one: Turns, result: Shape) -> list[int]:
     """Places of the layers of a turn that is an attention with such a result, and nothing else; none for any other."""
-    layers = [at for at, name in enumerate(one.names) if name == _LAYER]
-    inputs = {one.operands[at][:1] for at in layers}
-    if not 0 < len(layers) <= _MOST_LAYERS or len(inputs) > 1 or any(len(one.operands[at]) < 2 for at in layers):
+    layers = _layers(one)
+    known = {_LAYER, _FUSED, *_SOFTMAX, *_PRODUCTS}
+    alone = all(name in known or is_view(name) or _OTHERS.match(name) for name in one.names)
+    return layers if layers and alone and (_fused(one, layers, result) or _in_steps(one, result)) else []
+
+
+def _layers(one: Turns) -> list[int]:
+    """Places of the layers of a turn, where they are three at most and read tensors of one shape."""
+    layers = _places(one, {_LAYER})
+    operands = [one.operands[at] for at in layers]
+    if len(layers) > _MOST_LAYERS or any(len(shapes) < 2 or len(shapes[1]) != 2 for shapes in operands):
         return []
-    softmaxes = [at for at, name in enumerate(one.names) if name in _SOFTMAX]
-    products = [at for at, name in enumerate(one.names) if name in _PRODUCTS]
-    fused = [at for at, name in enumerate(one.names) if name == _FUSED]
-    known = {*layers, *softmaxes, *products, *fused}
-    if not all(at in known or is_view(name) or _OTHERS.match(name) for at, name in enumerate(one.names)):
-        return []
-    if fused:
-        whole = one.operands[fused[0]]
-        alone = len(fused) == 1 and not softmaxes and not products and len(whole) > 2
-        return layers if alone and min(layers) < fused[0] and _same(whole[0][:-1] + whole[2][-1:], result) else []
+    return layers if len({shapes[0] for shapes in operands}) == 1 and operands[0][0] else []
+
+
+def _places(one: Turns, names: frozenset[str] | set[str]) -> list[int]:
+    return [at for at, name in enumerate(one.names) if name in names]
+
+
+def _fused(one: Turns, layers: list[int], result: Shape) -> bool:
+    """Tell whether a turn calls one fused attention behind its layers that gives such a result."""
+    places = _places(one, {_FUSED})
+    if len(places) != 1 or _places(one, _SOFTMAX | _PRODUCTS) or min(layers) > places[0]:
+        return False
+    queries, _, values = (*one.tensors(places[0])[:3], (), (), ())[:3]
+    given = (*queries[:-1], *values[-1:])
+    return len(queries) > 2 and size_of(given) == size_of(result) and given[-1] == result[-1]
+
+
+def _in_steps(one: Turns, result: Shape) -> bool:
+    """Tell whether a turn multiplies, takes a softmax of that, and multiplies again, to such a result."""
+    softmaxes, products = _places(one, _SOFTMAX), _places(one, _PRODUCTS)
     if len(softmaxes) != 1 or len(products) != 2 or not products[0] < softmaxes[0] < products[1]:
-        return []
-    scores, first, second = (_two(one, at) for at in (softmaxes[0], *products))
-    if not scores or len(first) < 2 or len(second) < 2:
-        return []
-    gives = size_of(first[0][:-1]) * _across(first)
+        return False
+    scores, first, second = (one.tensors(at)[:2] for at in (softmaxes[0], *products))
+    if not scores or min(len(first), len(second)) < 2 or min(map(len, (*first, *second))) < 2:
+        return False
+    gives = size_of(first[0][:-1]) * _across(one, products[0])
     fits = gives == size_of(scores[0]) == size_of(second[0]) and second[0][-1] == scores[0][-1]
-    return layers if fits and size_of(second[0][:-1]) * second[1][-1] == size_of(result) else []
+    return fits and size_of(second[0][:-1]) * second[1][-1] == size_of(result)
 
 
-def _two(one: Turns, place: int) -> list[Shape]:
-    """Shapes of the first two tensors of an operator; of an einsum those of its list."""
-    return one.tensors(place)[:2]
-
-
-def _across(factors: list[Shape]) -> int:
-    """Columns of the product of queries and keys."""
-    left, right = factors
-    return right[-1] if len(right) > 1 and right[-2] == left[-1] else -1
-
-
-def _same(shape: Shape, result: Shape) -> bool:
-    return size_of(shape) == size_of(result) and shape[-1] == result[-1]
+def _across(one: Turns, place: int) -> int:
+    """Columns of a product's result; -1 for what is none."""
+    left, right = one.tensors(place)[:2]
+    if right[-2] == left[-1]:
+        return right[-1]
+    # An einsum of queries and keys, neither of them turned.
+    return right[-2] if right[-1] == left[-1] and one.names[place] == "aten::einsum" else -1
 
 
 def _weight(one: _Found) -> Shape:
@@ -217,25 +229,40 @@ def _weight(one: _Found) -> Shape:
 
 
 def _on_one_input(tree: Tree, found: list[_Found]) -> list[_Found]:
-    """Return the heads that read one tensor.
-
-    Each gradient but one that their layers send back to it is added to the others. Layers that read a tensor a head, as those of
-    several views or models, have fewer to add. Where none sends any (in inference, or where the input has no gradient), heads are
-    as wide together as their input, and each is narrower: none could read what another gave.
-    """
+    """Return the heads that read one tensor, as the gradients say that their layers send back to it."""
     host = tree.host
-    own = np.full(host.size, -1, np.int64)
+    first, last, whole = (np.full(host.size, -1, np.int64) for _ in range(3))
     for row, one in enumerate(found):
-        own[one.turns.nodes[:, one.layers].ravel()] = row
+        nodes = one.turns.nodes[:, one.layers]
+        first[nodes[0]], last[nodes[-1]], whole[nodes.ravel()] = row, row, row
+    added = zip(*(_added(tree, own, len(found)) for own in (first, last, whole)), strict=True)
+    return [one for one, number in zip(found, added, strict=True) if _of_one(one, *number)]
+
+
+def _added(tree: Tree, own: Ints, count: int) -> list[int]:
+    """The number of gradients that the backward pass of marked operators adds to others, of each row."""
+    host = tree.host
     of = host.with_backward(own)
     late = (of >= 0) & (host.group == OP) & (host.attributes.phase == BACKWARD)
-    adds = np.bincount(of[late & tree.codes_of(ADDS.__contains__)[host.name]], minlength=len(found)).tolist()
-    kept = []
-    for one, added in zip(found, adds, strict=True):
-        heads, takes = one.turns.count, one.turns.operands[one.layers[0]][0][-1]
-        if added >= len(one.layers) * heads - 1 or (not added and one.width * heads == takes):
-            kept.append(one)
-    return kept
+    added: list[int] = np.bincount(of[late & tree.codes_of(ADDS.__contains__)[host.name]], minlength=count).tolist()
+    return added
+
+
+def _of_one(one: _Found, first: int, last: int, whole: int) -> bool:
+    """Tell whether heads read one tensor, by the gradients that the first, the last, and all of them add to others.
+
+    All but one are added up, and the last head's come first. Heads that read a tensor each, as those of several views or models,
+    have fewer to add; where each could read what the one before gave, it is the first that has one to add less. Where none sends
+    any (in inference, or where the input has no gradient), heads are as wide together as their input, and each is narrower: none
+    could read what another gave.
+    """
+    heads, layers = one.turns.count, len(one.layers)
+    read = one.turns.operands[one.layers[0]][0]
+    if not whole:
+        return one.width * heads == read[-1]
+    if one.width == read[-1]:
+        return (first, last, whole) == (layers, layers - 1, layers * heads - 1)
+    return whole >= layers * heads - 1
 
 
 def _dropped(tree: Tree) -> Ints:
@@ -273,4 +300,4 @@ def _multiplied(one: Turns, place: int) -> float:
     left, right = one.tensors(place)[:2]
     if one.names[place] == _LAYER:
         return size_of(left) * right[0]
-    return size_of(left) * (right[-2] if one.names[place] == _FUSED else right[-1])
+    return size_of(left) * (right[-2] if one.names[place] == _FUSED else _across(one, place))
