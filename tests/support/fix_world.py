@@ -418,6 +418,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "kernels/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
+    "kernels/separate-heads": lambda scope: {"n_embd": 8, "head_size": 4, "num_heads": 2, "block_size": 6},
+    "cpu/separate-heads": lambda scope: {"n_embd": 8, "head_size": 4, "num_heads": 2, "block_size": 6},
     "cpu/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "kernels/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "cpu/product-order": lambda scope: {
@@ -835,6 +837,8 @@ if forward is not None:
     "cpu/tiny-operators": '"forward" in globals() and forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))',
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
+    "kernels/separate-heads": "assert attend(torch.rand(3, 5, 8)).shape == (3, 5, 8)",
+    "cpu/separate-heads": "assert attend(torch.rand(3, 5, 8)).shape == (3, 5, 8)",
     "cpu/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
     "kernels/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
     "kernels/pairwise-intermediate": """

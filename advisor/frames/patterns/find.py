@@ -35,6 +35,7 @@ from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
+from advisor.frames.patterns.separate_heads import separate_heads
 from advisor.frames.patterns.separate_layers import separate_layers
 from advisor.frames.patterns.shifted import shifted_buffers
 from advisor.frames.patterns.shrunk_late import shrunk_late
@@ -87,6 +88,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     repeated_backward,
     late_picks,
     unrolled_cells,
+    separate_heads,
     separate_layers,
     class_loops,
     attached_norms,

@@ -38,7 +38,7 @@ _RESHAPES = re.compile(
 )
 _STORE = "torch::autograd::AccumulateGrad"
 _STORING = f"autograd::engine::evaluate_function: {_STORE}"
-_ADDS = frozenset({"aten::add", "aten::add_"})
+ADDS = frozenset({"aten::add", "aten::add_"})
 _FACTORS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::convolution_backward"})
 _ALL, _MOST = 0.9, 0.5
 _LARGE = 1 << 14
@@ -57,7 +57,7 @@ _TURNS_LEFT = 2
 
 
 @dataclass(eq=False)
-class _Loop:
+class Loop:
     """A loop over layers: its turns, the spared part of each position that it owns, and the shapes of its weights."""
 
     turns: Turns
@@ -67,7 +67,7 @@ class _Loop:
 
 
 @dataclass(eq=False)
-class _Marks:
+class Marks:
     """Nodes that rows own, and the spared part of each."""
 
     own: Ints
@@ -99,7 +99,7 @@ def separate_layers(tree: Tree) -> Occurrences | None:
     ops, python, inside = NOTHING, NOTHING, NOTHING
     if on_cpu:
         of = of[tree.context.op_rows]
-        _update(tree, loops, stores, marks)
+        update(tree, loops, stores, marks)
         updated = np.flatnonzero((marks.own >= 0) & (source < 0))
         source[:] = -1
         source[updated] = updated
@@ -107,7 +107,7 @@ def separate_layers(tree: Tree) -> Occurrences | None:
         ops, python, part = owned(tree, of, marks.own, marks.rate, len(loops))
     else:
         inside = launched_of(tree, np.where(of >= 0, marks.own[of], -1))
-        part = _spared_on_gpu(tree, loops, of, inside)
+        part = spared_on_gpu(tree, loops, of, inside)
     first = np.array([loop.turns.nodes[0, loop.layers[0]] for loop in loops], np.int64)
     return Occurrences(
         kind="separate-layers",
@@ -125,13 +125,13 @@ def separate_layers(tree: Tree) -> Occurrences | None:
             "part": part,
             "dims": tree.dims(first),
         },
-        details=[_spell(loop.turns) for loop in loops],
+        details=[spell(loop.turns) for loop in loops],
     )
 
 
-def _turns_of(tree: Tree, loops: list[_Loop]) -> _Marks:
+def _turns_of(tree: Tree, loops: list[Loop]) -> Marks:
     """Mark the operators of the loops' turns, and those that join their results."""
-    marks = _Marks(np.full(tree.host.size, -1, np.int64), np.zeros(tree.host.size))
+    marks = Marks(np.full(tree.host.size, -1, np.int64), np.zeros(tree.host.size))
     for row, loop in enumerate(loops):
         for place, spared in loop.spared.items():
             nodes = loop.turns.nodes[:, place]
@@ -141,7 +141,7 @@ def _turns_of(tree: Tree, loops: list[_Loop]) -> _Marks:
     return marks
 
 
-def _spared_on_gpu(tree: Tree, loops: list[_Loop], of: Ints, inside: Pairs) -> Ints:
+def spared_on_gpu(tree: Tree, loops: list[Loop], of: Ints, inside: Pairs) -> Ints:
     """Millionths of what loops own on a GPU that go: all but the batched form's kernels, or the time that the host takes for it.
 
     *of* is the marked operator that each node belongs to.
@@ -184,7 +184,7 @@ def _on_gpu(one: Turns, place: int, layers: list[int]) -> float:
     return _TRAINING * (moved + 2 * rows * size_of(_weight(one, place)) * _GPU_FLOP)
 
 
-def _spell(one: Turns) -> str:
+def spell(one: Turns) -> str:
     names = [name.removeprefix("aten::") for name in one.names]
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
@@ -211,7 +211,7 @@ def _channels(one: Turns, place: int, shape: Shape) -> int:
     return (shape[1] if len(shape) > 1 else 0) if convolves else (shape[-1] if shape else 0)
 
 
-def _loop(one: Turns) -> _Loop | None:
+def _loop(one: Turns) -> Loop | None:
     """Return a loop that calls layers of which none takes what another turn gave; None for any other."""
     layers = [at for at, name in enumerate(one.names) if name in _LAYERS and _has_weight(one, at)]
     if not layers or not (_sliced(one, layers) or _ends_elsewhere(one, layers)):
@@ -220,7 +220,7 @@ def _loop(one: Turns) -> _Loop | None:
     for at in range(one.period):
         if at not in spared and one.mean_ns[at] < _LONG_NS:
             spared[at] = 1.0 if one.picked(at) else _SMALL
-    return _Loop(one, layers, spared)
+    return Loop(one, layers, spared)
 
 
 def _has_weight(one: Turns, place: int) -> bool:
@@ -269,27 +269,27 @@ def _of_turn(one: Turns, place: int, layer: Callable[[int], bool], takes: int) -
     return width == takes or (fed.how == "place" and fed.place < place and _widths(one, fed.place)[1] == width)
 
 
-def _learning(tree: Tree, loops: list[_Loop], stores: Ints) -> list[_Loop]:
+def _learning(tree: Tree, loops: list[Loop], stores: Ints) -> list[Loop]:
     """Return the loops with a gradient for each of their calls: as many are stored in their step as layers of that shape ran."""
     if not loops:
         return []
     host, step_of = tree.host, tree.context.recording.step_of
     steps = step_of(host.start[stores]).tolist()
-    stored = Counter(zip(steps, map(_turned, _written(tree, stores)), strict=True))
+    stored = Counter(zip(steps, map(turned, _written(tree, stores)), strict=True))
     called = _called(tree)
     kept = []
     for loop in loops:
         step = int(step_of(host.start[loop.turns.nodes[:1, 0]])[0])
         own: Counter[Shape] = Counter()
         for at in loop.layers:
-            own[_turned(_weight(loop.turns, at))] += loop.turns.count
+            own[turned(_weight(loop.turns, at))] += loop.turns.count
         if all(stored[step, shape] >= _ALL * max(number, called[step, shape]) for shape, number in own.items()):
             loop.weights = own + _biases(loop, stored, step)
             kept.append(loop)
     return kept
 
 
-def _side_by_side(tree: Tree, loops: list[_Loop]) -> list[_Loop]:
+def _side_by_side(tree: Tree, loops: list[Loop]) -> list[Loop]:
     """Return the loops without stacks: where a turn could take what the one before it gave, its gradients must say otherwise.
 
     Those of layers on one input are added up, layer by layer, or none needs its input's: one product each instead of two.
@@ -304,7 +304,7 @@ def _side_by_side(tree: Tree, loops: list[_Loop]) -> list[_Loop]:
     late = (of >= 0) & (host.group == OP) & (host.attributes.phase == BACKWARD)
     adds, products = (
         np.bincount(of[late & tree.codes_of(names.__contains__)[host.name]], minlength=len(doubted))
-        for names in (_ADDS, _FACTORS)
+        for names in (ADDS, _FACTORS)
     )
     stacks = {
         id(loop)
@@ -314,18 +314,18 @@ def _side_by_side(tree: Tree, loops: list[_Loop]) -> list[_Loop]:
     return [loop for loop in loops if id(loop) not in stacks]
 
 
-def _fits_behind(loop: _Loop) -> bool:
+def _fits_behind(loop: Loop) -> bool:
     """Tell whether the first layer of a turn could take what the last one of the turn before gave."""
     one = loop.turns
     return not _sliced(one, loop.layers) and _widths(one, loop.layers[0])[0] == _widths(one, loop.layers[-1])[1]
 
 
-def _turned(shape: Shape) -> Shape:
+def turned(shape: Shape) -> Shape:
     """The shape of a weight, whichever way round it is stored."""
     return tuple(sorted(shape)) if len(shape) == 2 else shape
 
 
-def _biases(loop: _Loop, stored: Counter[tuple[int, Shape]], step: int) -> Counter[Shape]:
+def _biases(loop: Loop, stored: Counter[tuple[int, Shape]], step: int) -> Counter[Shape]:
     """Biases of a loop's layers by shape, where most gradients of a shape are theirs."""
     found: Counter[Shape] = Counter()
     for at in loop.layers:
@@ -356,7 +356,7 @@ def _called(tree: Tree) -> Counter[tuple[int, Shape]]:
     for (step, name, dims), number in zip(*_counted(keys), strict=True):
         operands, at = tree.shapes.operands(dims), _LAYERS[tree.context.names[name]]
         if len(operands) > at:
-            found[step, _turned(operands[at])] += number
+            found[step, turned(operands[at])] += number
     return found
 
 
@@ -365,7 +365,7 @@ def _counted(keys: Ints) -> tuple[list[list[int]], list[int]]:
     return found.tolist(), number.tolist()
 
 
-def _update(tree: Tree, loops: list[_Loop], stores: Ints, marks: _Marks) -> None:
+def update(tree: Tree, loops: list[Loop], stores: Ints, marks: Marks) -> None:
     """Mark the nodes that store the gradients of the loops' weights, and the operators that update these.
 
     Where most parameters are a loop's, so are the counters of steps that an optimizer keeps for each. Of large weights only the
@@ -374,12 +374,13 @@ def _update(tree: Tree, loops: list[_Loop], stores: Ints, marks: _Marks) -> None
     host, step_of = tree.host, tree.context.recording.step_of
     gradients = step_of(host.start[stores]).tolist()
     number = Counter(gradients)
-    stored = Counter(zip(gradients, map(_turned, _written(tree, stores)), strict=True))
+    stored = Counter(zip(gradients, map(turned, _written(tree, stores)), strict=True))
     row_of: dict[tuple[int, Shape], tuple[int, float]] = {}
     for row, loop in enumerate(loops):
         step = int(step_of(host.start[loop.turns.nodes[:1, 0]])[0])
-        share = loop.weights.total() / number[step]
-        row_of |= {(step, shape): (row, min(each / stored[step, shape], 1.0)) for shape, each in loop.weights.items()}
+        share = loop.weights.total() / max(number[step], 1)
+        known = {shape: each for shape, each in loop.weights.items() if stored[step, shape]}
+        row_of |= {(step, shape): (row, min(each / stored[step, shape], 1.0)) for shape, each in known.items()}
         row_of |= {(step, ()): (row, share)} if share >= _MOST else {}
     storing = tree.codes_of(_STORING.__eq__)[host.name] & (host.group == OP)
     outer = host.above(stores, storing)
@@ -389,7 +390,7 @@ def _update(tree: Tree, loops: list[_Loop], stores: Ints, marks: _Marks) -> None
     inner = inner[tree.calls[inner] == inner]
     nodes, shapes = np.append(np.where(outer >= 0, outer, stores), inner), _written(tree, np.append(stores, inner))
     for node, step, shape in zip(nodes.tolist(), step_of(host.start[nodes]).tolist(), shapes, strict=True):
-        row, share = row_of.get((step, _turned(shape)), (-1, 0.0))
+        row, share = row_of.get((step, turned(shape)), (-1, 0.0))
         elements = max(size_of(shape), 0)
         if row >= 0 and marks.own[node] < 0 and (host.attributes.phase[node] == BACKWARD or elements <= _LARGE):
             marks.own[node], marks.rate[node] = row, share * _SMALL / (1 + elements / _HALF_UPDATE)
