@@ -167,6 +167,11 @@ class Constants:
             self.found = self._summary(self._first, took)
         self._operators = []
 
+    @property
+    def watches(self) -> bool:
+        """True while operators are looked at, which takes a step up to some seconds more."""
+        return self._mode is not None
+
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Leave out what runs inside: operators of the recorder's own."""

@@ -132,7 +132,12 @@ class Session:
         self._steps: Steps[Any] | None = None
         if self._finds_steps:
             self._steps = Steps(
-                self.options.skip, self._boundary, self._stamp, unit or self.options.unit, hold=self._held_ready
+                self.options.skip,
+                self._boundary,
+                self._stamp,
+                unit or self.options.unit,
+                hold=self._held_ready,
+                watched=self._is_watched,
             )
             if self.options.unit is None and unit is None:
                 self._steps.follow(self._record_again)
@@ -252,6 +257,9 @@ class Session:
             return False
         more = self.options.steps + WARMUP + STACK_STEPS + 1
         return self._settings.ready.feeds(len(steps.stamps), more)
+
+    def _is_watched(self) -> bool:
+        return self._constants is not None and self._constants.watches
 
     def _end_watching(self) -> None:
         """End what was watched in the step that ends here."""

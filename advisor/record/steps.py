@@ -24,6 +24,8 @@ SUCCESSION = 10
 WAIT, LONGEST_WAIT = (40, 1.0), (1000, 10.0)
 # Seconds without a step of the optimizer, at the least, after which the training may have ended.
 SHORTEST_QUIET = 1.0
+# Seconds that a step may take longer in which the recorder looks at each operator.
+LONGEST_WATCHED = 10.0
 
 Stamp = TypeVar("Stamp")
 
@@ -32,10 +34,11 @@ class Steps(Generic[Stamp]):
     """Told of batches, optimizer steps, backward passes and calls, it calls *boundary* where a step begins.
 
     The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
-    unless *unit* says so. *clock* stamps the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of
-    :data:`UNITS`, None while undecided; ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before
-    the first call of *boundary*; ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when
-    the first sign of a step was; ``trained_until``, when an optimizer last stepped.
+    unless *unit* says so. While *watched* is true the recorder looks at each operator, and a step takes longer. *clock* stamps
+    the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
+    ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
+    ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
+    ``trained_until``, when an optimizer last stepped.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Steps(Generic[Stamp]):
         unit: str | None = None,
         now: Callable[[], float] = time.monotonic,
         hold: Callable[[], bool] = lambda: False,
+        watched: Callable[[], bool] = lambda: False,
     ) -> None:
         self.skip = max(skip, 1)
         self.unit = unit
@@ -57,6 +61,7 @@ class Steps(Generic[Stamp]):
         self._clock = clock
         self._now = now
         self._hold = hold
+        self._watched = watched
         self.first_at: float | None = None
         self._successor: Callable[[], Steps[Stamp]] | None = None
         self._begun = False
@@ -96,7 +101,8 @@ class Steps(Generic[Stamp]):
         """True once no optimizer has stepped for longer than the training took: it has ended, and something else goes on."""
         if self.trained_until is None or self._counts[OPTIMIZER] < 2 or self.unit not in (None, OPTIMIZER):
             return False
-        return self._now() - self.trained_until > max(self.trained_for, SHORTEST_QUIET)
+        longer = LONGEST_WATCHED if self._watched() else 0.0
+        return self._now() - self.trained_until > max(self.trained_for, SHORTEST_QUIET) + longer
 
     def follow(self, successor: Callable[[], Steps[Stamp]] | None) -> None:
         """Have *successor* called at the first sign that is stronger than the one that these steps were found by.

@@ -294,3 +294,15 @@ def test_steps_are_watched_on_while_they_are_held() -> None:
         steps.stepped(1)
     assert log == [7, 8, 9]
     assert len(steps.stamps) == 6  # of the batches from the second to the seventh
+
+
+@pytest.mark.parametrize(("waited", "watched", "quiet"), [(5.0, False, True), (5.0, True, False), (13.0, True, True)])
+def test_a_step_in_which_each_operator_is_looked_at_takes_longer(waited: float, watched: bool, quiet: bool) -> None:
+    """A training of 2 s; the step behind it takes 5 s as the recorder compares what its operators are given."""
+    now = 0.0
+    steps: Steps[float] = Steps(5, lambda: None, lambda: now, now=lambda: now, watched=lambda: watched)
+    for _ in range(3):
+        steps.stepped(1)
+        now += 1.0
+    now += waited - 1.0
+    assert steps.quiet == quiet
