@@ -330,7 +330,10 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_new_token_is_printed_where_none_is_given(tmp_path: Path) -> None:
     environment = {name: value for name, value in agents.environment().items() if name != "ADVISOR_MCP_TOKEN"}
     command = agents.command("--http", "0", "--root", str(tmp_path))
+    # A shell that runs tests in the background has them, and what they start, ignore the signal.
+    ends = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, ends)
     assert process.stderr is not None
     lines = [process.stderr.readline(), process.stderr.readline()]
     os.kill(process.pid, signal.SIGINT)
