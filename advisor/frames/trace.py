@@ -162,6 +162,7 @@ SCHEMA = Schema(
              "called there"),
         text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
              "convolution or product; NULL where none go on"),
+        flag("searched_convolutions", "convolutions time kernels with events: a search for the fastest algorithm, as recorded"),
         real("dynamic_sizes", "", "operators a step (in all, without steps) whose output's size depends on data: nonzero, unique, "
              "masked_select; NULL without operators"),
         flag("library_sizes", "most of these are called by a library's code, neither torch's nor the user's; NULL without stacks"),

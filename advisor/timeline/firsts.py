@@ -10,10 +10,22 @@ import numpy as np
 from advisor.intervals import Bools, Ints, complement, distinct, union
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import Recording
-from advisor.timeline.startup_table import FEW, FIRST_CALL, LEAST_NS, LONG_NS, SELECTION, SPECIALIZATION, TIMES, Rows
+from advisor.timeline.startup_table import (
+    ALLOCATION,
+    CONTEXT,
+    FEW,
+    FIRST_CALL,
+    LEAST_NS,
+    LOADING,
+    LONG_NS,
+    SELECTION,
+    SPECIALIZATION,
+    TIMES,
+    Rows,
+)
 
 # Operators that choose among libraries' algorithms: the first call of a shape may search or plan.
-_SELECTS = re.compile(
+SELECTS = re.compile(
     r"convolution|conv[123]d|(?:::|_)(?:mm|bmm|baddbmm|addmm|addmv|linear|matmul)$|scaled_mm|attention|_rnn|miopen|cudnn"
 )
 # Of these the number of kernels does not grow with the shape.
@@ -68,7 +80,7 @@ def find(recording: Recording, ops: Ints, first: Ints, rows: Rows) -> None:
 
 
 def _selecting(recording: Recording, codes: Ints) -> Bools:
-    chosen = [code for code in distinct(codes).tolist() if _SELECTS.search(recording.names[code])]
+    chosen = [code for code in distinct(codes).tolist() if SELECTS.search(recording.names[code])]
     return np.isin(codes, chosen)
 
 
@@ -81,7 +93,7 @@ def _far(recording: Recording, name: str, calls: Ints, facts: _Facts) -> tuple[i
     first = _order(recording, calls) == 0
     if _COMPILED.match(name):
         return SPECIALIZATION, far & first & (own >= LONG_NS) & (not few)
-    kind = SELECTION if _SELECTS.search(name) else FIRST_CALL
+    kind = SELECTION if SELECTS.search(name) else FIRST_CALL
     if ALLOCATES.match(name):
         return kind, far & first & (own >= 2 * LEAST_NS)
     if facts.launching[calls].any():
@@ -90,7 +102,8 @@ def _far(recording: Recording, name: str, calls: Ints, facts: _Facts) -> tuple[i
         return kind, far & fresh & (not few)
     # On the CPU a longer call may have more to do: only what its like of the same shapes shows.
     like_first = int((kinds == kinds[0]).sum()) > FEW
-    return kind, far & first & (own >= 2 * LEAST_NS) & like_first
+    # Nor does anything show that it chose: the first call starts its library too.
+    return FIRST_CALL, far & first & (own >= 2 * LEAST_NS) & like_first
 
 
 def _above_its_like(at: int, own: Ints, kinds: Ints) -> bool:
@@ -123,7 +136,9 @@ def _searches(recording: Recording, calls: Ints, convolves: bool, facts: _Facts,
         same = same[same > at]
         # A longer sequence takes more kernels each time.
         if _SEARCH_TIMES * np.median(count[same]) < count[at] if len(same) else convolves:
-            rows.add(SELECTION, calls[at : at + 1], start[at : at + 1], end[at : at + 1])
+            # What a call in it loads or sets up for the first time is no search.
+            tried = complement(rows.spans(CONTEXT, LOADING, ALLOCATION), int(start[at]), int(end[at]))
+            rows.add(SELECTION, np.full(len(tried.start), calls[at], np.int64), tried.start, tried.end)
 
 
 def _own_time(recording: Recording, kind: int, node: int, rows: Rows) -> None:

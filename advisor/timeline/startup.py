@@ -48,6 +48,7 @@ _STEADY = re.compile(
 )
 _LAUNCH = re.compile(r"Launch|Memset")
 _USES = re.compile(rf"{_LAUNCH.pattern}|Memcpy|{w.ALLOCATOR_CALL.pattern}")
+_FREES = re.compile(r"^(?:cuda|hip)Free$")
 # Calls that do next to nothing themselves: the first of a process waits until the device's context is made.
 _ASKS = re.compile(r"^(?:cuda|hip)(?:Get|Set|DeviceGet|CtxGet)|^cu(?:Ctx|DevicePrimaryCtx|Init)")
 _LAZY = re.compile(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
@@ -342,12 +343,16 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     loading |= loads & (dur >= _LOADS_NS)
     loading |= rare & (dur >= np.maximum(LONG_NS, like))
     busy = recording.busy(recording.devices[0]) if recording.devices else EMPTY
-    loading &= 2 * covered(busy, host.start[calls], host.end[calls]) < dur
+    idle = 2 * covered(busy, host.start[calls], host.end[calls]) < dur
+    loading &= idle
     first_use = int(host.start[_device_calls(recording)].min(initial=np.iinfo(np.int64).max))
     opens = loading & rare & _match(recording, _ASKS, names) & (host.start[calls] < first_use)
     for kind, chosen in ((CONTEXT, calls[opens]), (LOADING, calls[loading & ~opens])):
         rows.add(kind, chosen, host.start[chosen], host.end[chosen])
-    _allocations(recording, calls[allocates & (dur >= LONG_NS)], rows)
+    long = allocates & (dur >= LONG_NS)
+    frees = long & idle & (dur >= _SURELY_NS) & _match(recording, _FREES, names) & _in_libraries(recording, calls)
+    _add_denser(recording, LOADING, calls[frees], _launched(recording), rows)
+    _add_denser(recording, ALLOCATION, calls[long & ~frees], _launched(recording), rows)
 
 
 def _device_calls(recording: Recording) -> Ints:
@@ -356,21 +361,34 @@ def _device_calls(recording: Recording) -> Ints:
     return calls[_match(recording, _USES, recording.host.name[calls])]
 
 
-def _allocations(recording: Recording, calls: Ints, rows: Rows) -> None:
-    """Add long allocations and frees at the beginning, where they are rarer later; what every step does is no start-up."""
+def _in_libraries(recording: Recording, calls: Ints) -> Bools:
+    """Flag the calls that an operator makes which computes with a library, as cuDNN and cuBLAS.
+
+    Where a free in it takes long beside an idle device, the library starts: to give memory back takes far less.
+    """
+    host = recording.host
+    above = fetch(host.attributes.op, calls)
+    return (above >= 0) & _match(recording, firsts.SELECTS, fetch(host.name, above))
+
+
+def _launched(recording: Recording) -> Ints:
+    """Times of all launches."""
     launch = recording.work.launch
-    _add_denser(recording, calls, recording.host.start[launch[launch >= 0]], rows)
+    return recording.host.start[launch[launch >= 0]]
 
 
-def _add_denser(recording: Recording, calls: Ints, among: Ints, rows: Rows) -> None:
-    """Add early calls where they are denser than later ones; *among* holds the times that say how far the program is."""
+def _add_denser(recording: Recording, kind: int, calls: Ints, among: Ints, rows: Rows) -> None:
+    """Add early calls as start-up of *kind* where they are denser than later ones: what every step does is none.
+
+    *among* holds the times that say how far the program is.
+    """
     host = recording.host
     if not len(calls):
         return
     early, times = _early(recording, host.start[calls], among)
     dur = host.end[calls] - host.start[calls]
     if dur[early].sum() * times > _DENSER * dur[~early].sum():
-        rows.add(ALLOCATION, calls[early], host.start[calls[early]], host.end[calls[early]])
+        rows.add(kind, calls[early], host.start[calls[early]], host.end[calls[early]])
 
 
 def _allocating_operators(recording: Recording, ops: Ints, rows: Rows) -> None:
@@ -389,7 +407,7 @@ def _allocating_operators(recording: Recording, ops: Ints, rows: Rows) -> None:
     usual = int(np.median(dur[allocating]))
     long = np.intersect1d(allocating, ops)
     long = long[dur[long] >= max(LONG_NS, TIMES * usual)]
-    _add_denser(recording, long, host.start[all_ops], rows)
+    _add_denser(recording, ALLOCATION, long, host.start[all_ops], rows)
 
 
 def _early(recording: Recording, start: Ints, among: Ints) -> tuple[Bools, int]:

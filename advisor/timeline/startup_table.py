@@ -55,6 +55,12 @@ class Rows:
         """Add spans of one kind."""
         self._parts.append((node, start, end, np.full(len(node), kind, np.int64)))
 
+    def spans(self, *kinds: int) -> Spans:
+        """Time of what was added so far of some kinds."""
+        table = self.table()
+        rows = np.isin(table.kind, kinds)
+        return union(table.start[rows], table.end[rows])
+
     def table(self) -> Startup:
         """Return all that was added, in order of start."""
         nothing = np.zeros(0, np.int64)

@@ -320,7 +320,8 @@ def _before_all(trace: Trace, summary: Summary) -> str:
     if sum(outside.values()) <= _MOSTLY * extent or not extent:
         return ""
     most = max(outside, key=lambda name: outside[name])
-    amount = part_of(outside[most], extent)
+    # What is left of a first step that does not count stands with start-up below the findings: one screen, one figure.
+    amount = part_of(outside[most] + (summary.first_step_ms or 0.0) * (most == "startup"), extent)
     if most == "startup" and summary.cold:
         why = _why_startup(summary.startup)
         return f"{amount} of this cold step are start-up. Record after a warm-up: {why}."

@@ -99,3 +99,19 @@ def a_search_that_determinism_forbids() -> TraceBuilder:
 @quiet
 def a_search_known_to_be_on() -> TraceBuilder:
     return training().ran_with(cudnn_benchmark=True)
+
+
+# The search times each algorithm with events, inside the convolution.
+@quiet
+def a_search_that_was_recorded() -> TraceBuilder:
+    b = TraceBuilder("Tesla T4", record_shapes=True)
+    for number in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(PRODUCT, us=700)
+            with b.op("aten::conv2d"), b.op("aten::cudnn_convolution", shapes=[[32, 64, 224, 224], [64, 64, 3, 3]]):
+                if not number:
+                    b.call("cudaEventElapsedTime", us=5)
+                b.kernel(GENERAL, us=300)
+            b.sync()
+    return b

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.report.figures import not_steady
+from advisor.report.figures import not_steady, start_up
 from advisor.testing import TraceBuilder
 from advisor.timeline.startup_table import KINDS
 from advisor.trace import Trace, read
@@ -165,6 +165,50 @@ def test_a_search_that_runs_many_kernels_is_not_counted_and_computes(device: str
     assert summary.startup_work_ms == pytest.approx(4.0)
     assert summary.first_step_ms is None
     assert "4.00 ms of GPU work that start-up launched." in not_steady(summary)
+
+
+@both
+def test_what_a_search_loads_is_loaded(device: str, tmp_path: Path) -> None:
+    """The first convolution starts cuDNN inside its search: 40 ms in making an event, 4 ms of trials."""
+    b = builder(device)
+    steady(b, 4)
+    with b.op("aten::cudnn_convolution", shapes=[[8, 3, 224, 224]]):
+        b.call(api(device, "cudaEventCreateWithFlags"), 40_000)
+        for trial in range(8):
+            b.kernel(f"candidate_{trial}", us=500)
+            b.sync()
+    for _ in range(8):
+        with b.op("aten::cudnn_convolution", shapes=[[8, 3, 224, 224]], us=100):
+            b.kernel("candidate_3", us=100)
+    kinds = [(kind, ms) for kind, _, ms in found(b, tmp_path)]
+    assert kinds == [("loading", 40_000), ("selection", 4040)]
+
+
+@both
+def test_a_long_free_in_a_librarys_first_call_starts_it(device: str, tmp_path: Path) -> None:
+    """cuBLAS asks for its memory and gives it back; where the device is idle, that takes no 300 ms: nothing is allocated."""
+    b = builder(device)
+    steady(b, 4)
+    with b.op("aten::addmm"):
+        b.call(api(device, "cudaFree"), 300_000)
+        b.kernel("sgemm", us=100)
+    with b.op("aten::empty"):
+        b.call(api(device, "cudaFree"), 30_000)
+    for _ in range(8):
+        with b.op("aten::addmm", us=100):
+            b.kernel("sgemm", us=100)
+    steady(b)
+    kinds = [(kind, ms) for kind, _, ms in found(b, tmp_path)]
+    assert kinds == [("loading", 300_000), ("allocation", 30_000)]
+
+
+def test_a_first_convolution_of_which_nothing_shows_that_it_chose(tmp_path: Path) -> None:
+    """Operators alone: whether the 2 s of the first went to a search or to a library's start, no event says."""
+    b = builder()
+    for us in (2_000_000, *[100] * 8):
+        with b.op("aten::cudnn_convolution", shapes=[[8, 3, 224, 224]], us=us):
+            pass
+    assert found(b, tmp_path) == [("first call", "aten::cudnn_convolution", 2_000_000)]
 
 
 # ---- specialization
@@ -656,6 +700,20 @@ def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: 
     assert "30.0 ms of start-up (loading 30.0 ms" in not_steady(summary)
     assert "; 400 µs that" in not_steady(summary)
     assert "that are left of the first step." in not_steady(summary)
+
+
+@both
+def test_the_headline_counts_what_is_left_of_a_first_step_as_the_line_below_does(device: str, tmp_path: Path) -> None:
+    """One screen, one figure: 30 ms of a library and 10 ms of the first step."""
+    b = builder(device)
+    for number in range(4):
+        with b.step():
+            if number == 0:
+                b.call(api(device, "cuModuleLoadData") if device == CUDA else "hipModuleLoad", 30_000)
+            steady(b, 500 if number == 0 else 20)
+    analysis = advisor.analyze(trace_of(b, tmp_path))
+    assert analysis.headline.text.startswith("40 of 41.2 ms are start-up")
+    assert "40 of 41.2 ms" in start_up(analysis.summary)
 
 
 def iterations(device: str, *, first_us: int = 400, stem: bool = False) -> TraceBuilder:

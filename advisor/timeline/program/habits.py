@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct
-from advisor.timeline.calls import FORWARD, OP
+from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.timeline.calls import FORWARD, OP, RUNTIME
 from advisor.timeline.context import Context
 
 # A kernel as short as its own launch call may end before the call returns, blocking or not.
@@ -31,6 +31,8 @@ _SELECTED = (
     ("recurrent", re.compile("rnn")),
     ("convolution", re.compile(r"conv")),
 )
+_CONVOLVES = re.compile(r"^aten::(?:cudnn|miopen)_convolution|^aten::convolution_backward$")
+_TIMED = re.compile(r"^(?:cuda|hip)EventElapsedTime")
 _TESTS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
 
 
@@ -46,6 +48,7 @@ def habits(context: Context) -> dict[str, Any]:
         "frees_graph": enabled and _frees_graph(context),
         "collects_each_step": _collects_each_step(context),
         "selects": _selects(context),
+        "searched_convolutions": _searched_convolutions(context),
         "cells": any(_CELL.match(name) for name in context.names),
     }
 
@@ -114,6 +117,18 @@ def _selects(context: Context) -> str | None:
         kind = next((kind for kind, known in _SELECTED if known.search(name)), "product")
         time[kind] = time.get(kind, 0) + int(dur[host.name[node] == code].sum())
     return max(time, key=lambda kind: time[kind]) if time else None
+
+
+def _searched_convolutions(context: Context) -> bool:
+    """Tell whether convolutions time their kernels with events: so a search for the fastest algorithm does, and nothing else."""
+    host = context.recording.host
+    if not host.size:
+        return False
+    times = np.array([_TIMED.match(name) is not None for name in context.names], np.bool_)
+    convolves = np.array([_CONVOLVES.match(name) is not None for name in context.names], np.bool_)
+    calls = np.flatnonzero((host.group == RUNTIME) & times[host.name])
+    above = fetch(host.attributes.op, calls)
+    return bool((convolves[fetch(host.name, above)] & (above >= 0)).any())
 
 
 def _nan_checks(context: Context) -> tuple[int, int]:
