@@ -17,7 +17,11 @@ from advisor.trace import read
 
 pytestmark = needs_torch
 SCRIPT = """
+import os
 import torch
+
+busy = os.environ["ADVISOR_TEST_BUSY"]
+open(busy, "w").close()
 
 model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -25,15 +29,25 @@ for _ in range(14):
     model(torch.randn(2048, 256)).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
+os.remove(busy)
+"""
+OTHER = """
+import os, time
+busy = os.environ["ADVISOR_TEST_BUSY"]
+while not os.path.exists(busy):
+    time.sleep(0.02)
+while os.path.exists(busy):
+    pass
 """
 TOLD = Path("/proc/self/schedstat").exists()
 
 
 @pytest.fixture
-def others() -> Iterator[None]:
-    """Three other programs for each core."""
+def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three other programs for each core, which compute while the training does: other tests want the cores too."""
+    monkeypatch.setenv("ADVISOR_TEST_BUSY", str(tmp_path / "busy"))
     count = 3 * len(os.sched_getaffinity(0))
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    running = [subprocess.Popen([sys.executable, "-c", OTHER]) for _ in range(count)]
     yield
     for process in running:
         process.kill()
