@@ -368,3 +368,19 @@ def test_what_lies_outside_start_up_is_part_of_the_whole_recording(tmp_path: Pat
             b.kernel("ampere_sgemm_128x64_nn", us=1_000)
     summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
     assert screen.time_line(summary, 100).startswith("window outside start-up 100 ms of 400 ms: ")
+
+
+@pytest.mark.parametrize(
+    ("parts", "width", "line"),
+    [
+        ([("compute", 70.0), ("host", 19.2), ("copy", 10.8)], 39, "step: compute 70.0 %, other 30.0 %"),
+        ([("compute", 70.0), ("host", 19.2), ("copy", 10.8)], 40, "step: compute 70 %, host 19 %, copy 11 %"),
+        ([("compute", 90.1), ("host", 9.0), ("copy", 0.9)], 43, "step: compute 90.1 %, other 9.9 %"),
+        ([("compute", 80.0), ("host", 19.7), ("copy", 0.3)], 36, "step: compute 80 %, host 20 %"),
+    ],
+    ids=["no room", "whole percents", "nothing large is hidden", "what rounds to nothing"],
+)
+def test_no_tenth_of_the_step_is_hidden_where_whole_percents_leave_room(
+    parts: list[tuple[str, float]], width: int, line: str
+) -> None:
+    assert screen._in_a_line("step: ", parts, width) == line

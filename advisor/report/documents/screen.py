@@ -166,14 +166,27 @@ def unprofiled_line(summary: Summary, width: int) -> str:
 
 
 def _in_a_line(first: str, parts: Sequence[tuple[str, float]], width: int) -> str:
-    """Return as many of the causes, with their percents, as fit a line; the others together."""
-    for count in range(len(parts), 0, -1):
+    """Return as many of the causes, with their percents, as fit a line; the others together.
+
+    Where one of *_HIDDEN* percent or more would be among these, percents are whole ones if that shows more.
+    """
+    count, text = _fitting(first, parts, width, 1)
+    if any(part >= _HIDDEN for _, part in parts[count:]):
+        more, shorter = _fitting(first, parts, width, 0)
+        text = shorter if more > count else text
+    return text
+
+
+def _fitting(first: str, parts: Sequence[tuple[str, float]], width: int, digits: int) -> tuple[int, str]:
+    """Return how many of the causes fit a line, and the line."""
+    least = _SHOWN if digits else _SHOWN_WHOLE
+    for count in range(sum(part >= least for _, part in parts), 0, -1):
         rest = sum(part for _, part in parts[count:])
-        shown = [f"{name} {part:.1f} %" for name, part in parts[:count]] + ([f"other {rest:.1f} %"] if rest else [])
-        text = first + ", ".join(shown)
+        listed = [*parts[:count], *([("other", rest)] if rest >= least else [])]
+        text = first + ", ".join(f"{name} {part:.{digits}f} %" for name, part in listed)
         if columns(text) <= width:
-            return text
-    return first.rstrip(": ")
+            return count, text
+    return 0, first.rstrip(": ")
 
 
 def distance_of(analysis: Analysis) -> str:
@@ -217,6 +230,10 @@ _UNLIKE = 0.1
 """Difference of a cause's share from which on the step without the profiler has a line of its own."""
 _SHOWN = 0.05
 """Percent from which on a cause does not round to nothing."""
+_SHOWN_WHOLE = 0.5
+"""The same of whole percents."""
+_HIDDEN = 10.0
+"""Percent of a cause that is too much to stand among others where whole percents leave it room."""
 _BUSY = 0.75
 """Part of the step in which the device computes, from which on it is the kernels that take the step's time."""
 
