@@ -39,6 +39,8 @@ _MOSTLY = 0.5
 # Of a recording: start-up of so much is said on one screen too.
 _MUCH = 0.2
 """Share of the kernels' time whose work is known, from which on figures of it stand for the step."""
+_WHOLLY = 0.95
+"""Share of a time from which on it is said to be wholly where most of it lies."""
 _NO_SHORTER = 0.98
 """Share of the step from which on one with faster kernels is no shorter."""
 _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
@@ -267,9 +269,16 @@ def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
         most = max(same, key=lambda part: part.where_ms or 0.0)
         ms = sum(part.ms for part in same)
         if ms >= least_ms:
-            place = f" in {clean(most.where)}" if most.where and 2 * (most.where_ms or 0.0) >= ms else ""
-            listed.append(f"{clean(kind)} {duration(ms)}{place}")
+            listed.append(f"{clean(kind)} {duration(ms)}{_most(most, ms)}")
     return listed
+
+
+def _most(part: StartupPart, ms: float) -> str:
+    """Return the place of nearly all of *ms*, or of half and more with its time; nothing where no place has that much."""
+    there = part.where_ms or 0.0
+    if not part.where or 2 * there < ms:
+        return ""
+    return f" in {clean(part.where)}" if there >= _WHOLLY * ms else f" ({duration(there)} in {clean(part.where)})"
 
 
 def not_steady(summary: Summary) -> str:
@@ -541,7 +550,7 @@ def _range(saving: Saving) -> tuple[str, str]:
 
 
 def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
-    """Return ``after 1 and 3: hardly anything left``: the numbers of the findings whose fixes leave nothing of this one's saving.
+    """Return ``after 1 and 3: under 1 % of the step``: the numbers of the findings beside which this one saves that little.
 
     ``done by fix 1`` is that of one whose change it is too.
     """
@@ -552,10 +561,10 @@ def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
     if not finding.after:
         return "nothing to gain: not the bottleneck"
     if not numbers:
-        return f"after {', '.join(map(clean, finding.after))}: hardly anything left"
+        return f"after {', '.join(map(clean, finding.after))}: under 1 % of the step"
     if len(numbers) > 2 and numbers == [str(n) for n in range(int(numbers[0]), int(numbers[-1]) + 1)]:
-        return f"after {numbers[0]} to {numbers[-1]}: hardly anything left"
-    return f"after {_listed(numbers)}: hardly anything left"
+        return f"after {numbers[0]} to {numbers[-1]}: under 1 % of the step"
+    return f"after {_listed(numbers)}: under 1 % of the step"
 
 
 def _listed(names: Sequence[str]) -> str:
