@@ -21,6 +21,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
 from advisor.timeline.launch_origin import launch_behind, thread_of
 from advisor.timeline.ledger import CAUSES, CODE, IDLE
+from advisor.timeline.memory import freeing_ns
 from advisor.timeline.owners import OWNERS, Neighbours, Stretches, neighbours
 from advisor.timeline.owners import find as find_owners
 
@@ -62,6 +63,8 @@ SCHEMA = Schema(
                 "of Python, else by the part that they took in the steps that `advisor record` saw with stacks; NULL where "
                 "neither is known"),
         text("written_by", "the call that most of this passed in"),
+        integer("freeing_ns", "ns", "what of it lies behind the free of a tensor of the host's of 32 MiB or more, whose memory the "
+                "system takes back meanwhile: at most 0.1 ns a byte; NULL without memory events"),
         integer("python_ns", "ns", "what of it the launching thread spent in Python outside any operator; NULL without "
                 "its calls"),
         integer("cpu_work_ns", "ns", "what of it the launching thread spent in operators that compute on the CPU: of "
@@ -155,6 +158,9 @@ def build(context: Context) -> pd.DataFrame:
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
         "written_ns": context.known(files.ns),
         "written_by": context.labels(files.label, files.labels),
+        "freeing_ns": context.known(
+            freeing_ns(context, start, start + dur) if "instant" in context.tables else start * 0 - 1
+        ),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
         "copying_op": context.labels(_copying(context, head), context.names),

@@ -179,6 +179,22 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     return int(total)
 
 
+def behind_earlier_work(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim]) -> int:
+    """Return the ns of a freed wait that work of before the recording hides, and that the GPU idles for after it.
+
+    Without the wait the host has those ns before the GPU is done with that work. Idle time that *others* own is theirs.
+    """
+    if claim.rule.replay is None or claim.rule.replay.action != "unblock":
+        return 0
+    lead = int(graph.lead[_freed(context, FRAMES[claim.rule.match.frame], graph, claim)].sum())
+    if not lead:
+        return 0
+    ledger = context.ledger
+    owned = np.concatenate([claim.segments, *(other.segments for other in others)])
+    idle = np.setdiff1d(np.flatnonzero(ledger.idle & ledger.counted), owned)
+    return min(lead, int(ledger.dur_ns[idle].sum()))
+
+
 def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim]) -> int:
     """Return the ns in which the GPU waits for launches that go with a fix, where *others* own that idle time.
 

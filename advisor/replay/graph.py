@@ -78,6 +78,8 @@ class Graph:
     )
     arrival: Ints  # ns that such a one ends behind the end of that (behind 0), when the other ranks have come
     exchange: Ints  # ns that such a one takes once all have come
+    # host nodes
+    lead: Ints  # ns that a wait had taken when the counted time began: for work of before the recording
     # constants of the trace
     queue: int  # pieces of work that fit the device's queue; 0 where it was never full
     return_ns: int
@@ -107,10 +109,10 @@ def build(context: Context) -> Graph | None:
         return None
     steady = context.once(clock)
     nodes, start, end, kind = _host_line(context, calls)
-    recorded = end > start
+    recorded = start, end
     start, end = steady.at(start), steady.at(end)
     # A wait inside start-up waits for nothing that is left.
-    kind = np.where(recorded & (end == start) & (kind == WAIT), PLAIN, kind)
+    kind = np.where((recorded[1] > recorded[0]) & (end == start) & (kind == WAIT), PLAIN, kind)
     low = int(steady.at(np.array([recording.ends[0]], np.int64))[0])
     positions, graph_of = _launch_order(work.launch, work.start, nodes, host.size)
     streams = np.stack([work.device[positions], work.stream[positions]])
@@ -129,6 +131,7 @@ def build(context: Context) -> Graph | None:
     first = np.searchsorted(graph_of, np.arange(len(start)), side="left")
     last = np.searchsorted(graph_of, np.arange(len(start)), side="right")
     waits = _targets(kind, start, end, last, stream, ended)
+    lead = np.where((kind == WAIT) | (kind == BLOCKING), _lead(context, *recorded), 0)
     time = (ended - begun).sum()
     linked = float((ended - begun)[graph_of >= 0].sum() / time) if time else 1.0
     wait_ns, return_ns, fixed = _tails(kind, start, end, ended, waits)
@@ -138,7 +141,7 @@ def build(context: Context) -> Graph | None:
         line=line, tied=tied, first=first, last=last,
         target_first=waits.first, target_last=waits.last, target=waits.position,
         work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
-        peers=peers, arrival=arrival, exchange=exchange,
+        peers=peers, arrival=arrival, exchange=exchange, lead=lead,
         queue=queue, return_ns=return_ns, wait_ns=wait_ns,
         residual_ns=residual + fixed, linked_share=linked, low=low,
     )  # fmt: skip
@@ -162,6 +165,19 @@ def _host_line(context: Context, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     # A mark comes before a call of the same moment.
     order = np.lexsort((kind != MARK, start))
     return nodes[order], start[order], end[order], kind[order]
+
+
+def _lead(context: Context, start: Ints, end: Ints) -> Ints:
+    """Return the ns that each call had taken when the device was done with what was queued before the recording.
+
+    Of several steps the first alone would gain by that: where there are any, it is 0.
+    """
+    recording = context.recording
+    low, first = recording.ends[0], recording.extent[0]
+    if recording.step_count > 1 or int(recording.bounds[0]) != low:
+        return np.zeros(len(start), np.int64)
+    lead: Ints = np.where(end > low, np.maximum(low - np.maximum(start, first), 0), 0)
+    return lead
 
 
 def _launch_order(launch: Ints, begun: Ints, nodes: Ints, size: int) -> tuple[Ints, Ints]:

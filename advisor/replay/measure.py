@@ -33,7 +33,8 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
         ended = [int(timeline.ended.max())] if len(timeline.ended) else []
         if (marks := timeline.start[graph.kind == MARK]).size:
             begun, ended = [*begun, int(marks[0])], [*ended, int(marks[-1])]
-        window = max(ended) - min(begun) if ended else 0
+        # However far the host is ahead, it does not go through the next such interval faster than it can.
+        window = max(max(ended) - min(begun), timeline.host_ns) if ended else 0
         return Measurement(float(window), float(window), window)
     marks = timeline.start[graph.kind == MARK]
     starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
@@ -52,6 +53,7 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
         np.maximum.at(last, launched[rows], timeline.ended[rows])
         edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
         pace = _host_pace(context, marks)
+    pace = max(pace, timeline.host_ns)
     durations = np.diff(edges)[recording.sampled]
     mean = float(edges[-1] - edges[0]) / max(len(context.ledger.counted_steps()), 1)
     return Measurement(max(float(np.median(durations)), pace), max(mean, pace), finish - int(marks[0]))

@@ -301,10 +301,13 @@ def _done(finding: Finding, lead: str) -> Finding:
     return msgspec.structs.replace(finding, saving=None, after=[lead], done_by=lead)
 
 
-def _with_same(parts: Mapping[str, tuple[float, float]]) -> str:
-    """Say what of a price other findings add whose fix is the same change."""
+def _with_same(parts: Mapping[str, tuple[float, float]], beside: str = "") -> str:
+    """Say what of a price other findings add whose fix is the same change; with several, how they stand *beside* each other."""
     texts = [f"{durations(low, high)} of {rule}" for rule, (low, high) in parts.items()]
-    return f"; in it are {' and '.join(texts)}, whose fix is the same change" if texts else ""
+    if len(texts) < 2:
+        return f"; in it are {texts[0]}, whose fix is the same change" if texts else ""
+    listed = f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return f"; in it are {listed}, whose fix is the same change{beside}"
 
 
 def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str, paced: str) -> Finding:
@@ -327,7 +330,8 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         figures = "both figures suppose" if recorded < low else "the hopeful figure supposes"
         basis += f"; {figures} a CPU that recording did not slow: {with_it}"
     same = {rule: prices.parts[rule] for rule, lead in prices.done_by.items() if lead == finding.rule}
-    basis += _with_same({rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms})
+    listed = {rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms}
+    basis += _with_same(listed, ": each counts after those before it")
     return msgspec.structs.replace(
         finding,
         after=None,

@@ -14,7 +14,16 @@ from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
-from advisor.replay.effect import Floats, Keep, behind_work, held_by_the_link, idle_of_others, reach, waiting
+from advisor.replay.effect import (
+    Floats,
+    Keep,
+    behind_earlier_work,
+    behind_work,
+    held_by_the_link,
+    idle_of_others,
+    reach,
+    waiting,
+)
 from advisor.replay.graph import BATCH, PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.queue import Queue, World, effects
@@ -164,7 +173,9 @@ class Replay:
         least, little = ranking.HARDLY * whole_ms, ranking.LITTLE * whole_ms
         copies = {claim.rule.id for claim in fixes if claim.rule.match.frame == "copies"}
         priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone, copies=copies)
-        host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
+        host = {
+            claim.rule.id: self.behind_ms(claim, [other for other in fixes if other is not claim]) for claim in fixes
+        }
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)
 
@@ -236,7 +247,7 @@ class Replay:
         owned = (claim.cost_ns - max(held_by_the_link(self.context, claim) - beside, 0.0)) * ms
         if replay.action == "batch":
             return Bounds(owned * less * own, whole_ms)
-        behind = self.behind_ms(claim)
+        behind = self.behind_ms(claim, others)
         low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
         exposed = 0.0
         if replay.action == "capture":
@@ -276,12 +287,16 @@ class Replay:
         """Return the ms a step that this rank waits for others, where the fix may make them less late."""
         return pace.late_ns(self.context, claim) * self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
 
-    def behind_ms(self, claim: Claim) -> float:
-        """Return the ms a step of the host that go with a fix, and that the GPU's work hides today."""
+    def behind_ms(self, claim: Claim, others: Sequence[Claim]) -> float:
+        """Return the ms a step of the host that go with a fix, and that the GPU's work hides today.
+
+        *others* are the findings whose fixes are taken as well.
+        """
         assert self.graph is not None
         ms = self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
         host = self._hosts[0].share if self.context.once(unprofiled) is not None else 1.0
-        return behind_work(self.context, self.graph, claim) * ms * host
+        earlier = behind_earlier_work(self.context, self.graph, claim, others)
+        return (behind_work(self.context, self.graph, claim) + earlier) * ms * host
 
     def with_host(self, host: Host) -> Keep:
         """The recording with another host. The profiler slows Python and operators down, not what :attr:`waiting` says."""

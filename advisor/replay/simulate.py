@@ -34,12 +34,16 @@ class Change:
 
 @dataclass
 class Timeline:
-    """When everything happens: host nodes and work, in the order of the graph."""
+    """When everything happens: host nodes and work, in the order of the graph.
+
+    ``host_ns`` is the time of the host's longest line without its waits where a fix lets it run ahead of the recording; else 0.
+    """
 
     start: Ints
     end: Ints
     begun: Ints
     ended: Ints
+    host_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,9 @@ class _Clock:
                 late = np.rint(change.late * (graph.dur - graph.exchange)).astype(np.int64)
                 self.dur = np.where(graph.peers != -1, graph.dur - shorter - late, self.dur)
                 self.peers = np.full(len(graph.peers), -1)
-        self.lanes = [graph.low - (1 << 60)] * (max(prepared.stream, default=0) + 1)
+        # A host that did not wait for work of before the recording is ahead of the device, which begins no sooner.
+        self.lead = np.rint(graph.lead * self.free).astype(np.int64)
+        self.lanes = [graph.low - (0 if self.lead.any() else 1 << 60)] * (max(prepared.stream, default=0) + 1)
         low = int(graph.start[0]) if len(graph) else graph.low
         self.nows = [low] * prepared.lines
         self.start, self.end = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
@@ -167,7 +173,13 @@ class _Clock:
         for stretch in self.prepared.stretches:
             if stretch.owner is None or not self._at_once(stretch, stretch.owner):
                 self._node_by_node(stretch)
-        return Timeline(self.start, self.end, self.begun, self.ended)
+        return Timeline(self.start, self.end, self.begun, self.ended, self._host_ns() if self.lead.any() else 0)
+
+    def _host_ns(self) -> int:
+        """Return the time of the host's longest line, less its waits."""
+        graph = self.graph
+        own = np.maximum(self.think, 0) + np.where(graph.kind == PLAIN, self.length, 0)
+        return int(np.bincount(graph.line, own, self.prepared.lines).max())
 
     def _before(self) -> None:
         """Run the work that nothing launched."""
@@ -227,7 +239,7 @@ class _Clock:
         nows, lanes, stream, depends = self.nows, self.lanes, prepared.stream, prepared.depends
         starts, ends, begun, ended = self.start.data, self.end.data, self.begun.data, self.ended.data
         lag, dur, peers = graph.lag.data, self.dur.data, self.peers.data
-        arrival, exchange = self.arrival.data, self.exchange.data
+        arrival, exchange, lead = self.arrival.data, self.exchange.data, self.lead.data
         columns = zip(
             range(stretch.low, stretch.high), self.think[part].tolist(), self.length[part].tolist(),
             graph.kind[part].tolist(), graph.last[part].tolist(), graph.line[part].tolist(), graph.tied[part].tolist(),
@@ -267,12 +279,12 @@ class _Clock:
                 elif len(waited):
                     end = least
                 if free[node] and end > least:
-                    end -= int((end - least) * free[node])
+                    end -= int((end - least) * free[node]) + lead[node]
             elif kind == BLOCKING:
                 least = ready + wait_ns
                 end = max(max(ended[first:at]) + after[node], least)
                 if free[node]:
-                    end -= int((end - least) * free[node])
+                    end -= int((end - least) * free[node]) + lead[node]
             elif kind == BATCH:
                 # Workers go on meanwhile: it comes when it came, and as much sooner as their batches got faster so far.
                 self.sooner += int(call * free[node])
@@ -281,7 +293,7 @@ class _Clock:
             if queue and at > queue and at > first and ended[at - 1 - queue] > end:
                 end = ended[at - 1 - queue]  # the queue is full
             ends[node] = end
-            if end > now:
+            if end > now or (lead[node] and free[node]):
                 nows[line] = end
 
 

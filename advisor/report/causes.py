@@ -32,7 +32,7 @@ CAUSES = {
 ON_CPU = {
     "compute": "operators",
     "communication": "collectives, and waiting for them",
-    "host": "idle: outside operators, mostly Python",
+    "host": "idle: outside operators, in Python or freeing memory",
 }
 """Meaning of the causes that mean something else on the CPU."""
 

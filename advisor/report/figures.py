@@ -255,7 +255,7 @@ def start_up(summary: Summary) -> str:
     listed += [f"the rest of the first step {duration(rest)}"] if rest >= UNSTEADY * whole else []
     kinds_of = f": {', '.join(listed)}" if listed else ""
     going_on = not summary.steps and summary.steady_causes.get("allocator", 0.0) >= _MUCH
-    warm = f"Warm up before recording{', until no memory is allocated any more' * going_on}"
+    warm = f"Warm up before recording{', until no memory is allocated any more: empty_cache() undoes it' * going_on}"
     return f"Start-up, not counted, is {part_of(total, whole)}{kinds_of}. {warm}"
 
 
@@ -628,7 +628,7 @@ BOUND_BY = {
     "launches": "next bottleneck: the CPU (Python and kernel launches)",
     "operators": "next bottleneck: operators on the CPU",
     "collectives": "next bottleneck: collectives",
-    "python": "next bottleneck: Python between operators",
+    "python": "next bottleneck: what lies between operators (Python, freeing memory)",
     "unpriced": "its gain is in the time per sample, which this trace cannot price",
 }
 """The bottleneck of the program after a step of the plan."""

@@ -12,6 +12,10 @@ from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE
 
 # Fewer steps than this do not tell a leak from buffers that fill once.
 _LEAST_STEPS = 5
+_LARGE_BYTES = 32 << 20
+"""Memory of this size and more the C library gives back to the system at once: its largest threshold for that (mallopt(3))."""
+_NS_A_BYTE = 0.1
+"""ns that giving a byte back takes at most: 0.040 to 0.092, by the median 0.051, in 81 stretches of a model on the CPU, 8.9 GB."""
 _COLUMNS = ("device", "bytes", "address", "allocated", "reserved", "thread")
 
 
@@ -40,6 +44,18 @@ def _numbers(context: Context, allocators: list[int]) -> dict[int, int]:
     if context.recording.vendor == "nvidia" or len(allocators) != len(working) or allocators == working:
         return {}
     return dict(zip(allocators, working, strict=True))
+
+
+def freeing_ns(context: Context, start: Ints, end: Ints) -> Ints:
+    """Return what of each stretch outside operators lies behind the free of a large tensor of the host's: the system takes its
+    memory back meanwhile. It is no longer than that takes for the bytes freed."""
+    events = context.once(instants)
+    large = (events["device"] < 0) & (events["bytes"] <= -_LARGE_BYTES)
+    at, freed = events["start_ns"][large], np.append(0, np.cumsum(-events["bytes"][large]))
+    first, last = np.searchsorted(at, start), np.searchsorted(at, end)
+    behind = np.maximum(end - fetch(at, np.where(last > first, first, -1)), 0)
+    most = np.rint((freed[last] - freed[first]) * _NS_A_BYTE).astype(np.int64)
+    return np.where(last > first, np.minimum(behind, most), 0)
 
 
 def curve(context: Context) -> dict[str, Ints]:

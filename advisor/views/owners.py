@@ -13,11 +13,12 @@ from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
 from advisor.timeline.kernel_names import EXPERTS, MOST
+from advisor.timeline.memory import freeing_ns
 from advisor.timeline.unexplained import unexplained_idle
 
 _MARK = "ProfilerStep#"
 _PYTHON, _UNRECORDED = "Python outside any operator", "no recorded operator"
-_QUEUED = "front of queued work"
+_QUEUED, _FREED = "front of queued work", "the freeing of large tensors"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
 _MOST = 1 / 3
 # Of idle time that nothing explains: a call that holds the host for less of it is beside the point.
@@ -212,5 +213,7 @@ def _of_host(context: Context, segments: Ints) -> Owner | None:
     inner = _heaviest(context, operator, time)
     if inner is not None and inner.ns > outside:
         return inner
+    if (freed := int(freeing_ns(context, spans.start, spans.end).sum())) >= _HOLDS * spans.length:
+        return Owner(_FREED, freed)
     # Without Python functions nobody knows that it was in Python.
     return Owner(_PYTHON if "python" in context.tables else _UNRECORDED, outside) if outside else None

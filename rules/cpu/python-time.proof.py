@@ -25,6 +25,28 @@ def a_batch_prepared_in_python() -> TraceBuilder:
     return training()
 
 
+def freed_between_operators(mib: int) -> TraceBuilder:
+    """Four steps of 10 ms: 7 of an operator, then a tensor is freed, and 3 ms later the step ends. Nothing says what they are."""
+    b = TraceBuilder(None, host_us=0, with_stack=False)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=7000):
+                b.memory(mib << 20, device=-1)
+            b.memory(-(mib << 20), device=-1)
+            b.idle(us=3000)
+    return b
+
+
+@quiet
+def memory_of_a_large_tensor_that_the_system_takes_back() -> TraceBuilder:
+    return freed_between_operators(64)  # which takes up to 6.7 ms
+
+
+@fires(cost_ms=3.0, cost_share=0.3, occurrences=4, severity="high")
+def a_small_tensor_whose_memory_is_kept() -> TraceBuilder:
+    return freed_between_operators(8)
+
+
 @quiet
 def the_same_inside_the_loader() -> TraceBuilder:
     return training(loader=True)

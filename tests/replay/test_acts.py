@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.traces import analysis
 
 import advisor
 from advisor.engine.acts import acts_of, bundles, with_lines
@@ -90,6 +91,17 @@ def test_one_change_for_two_findings_is_one_step_with_both_prices(tmp_path: Path
     assert step.step_ms_after["low"] == pytest.approx(result.summary.whole_ms - both.high_ms, rel=1e-3)
     assert step.step_ms_after["high"] == pytest.approx(result.summary.whole_ms - both.low_ms)
     assert Analysis.from_json(result.to_json()) == result
+
+
+@pytest.mark.real
+def test_of_several_findings_of_one_change_each_counts_after_those_before_it() -> None:
+    """Three findings that set_to_none mends as well: the first of them takes idle time of the last."""
+    found = next(
+        one for one in analysis("audited/v100_aot_allreduce_rank1of2").findings if one.rule == "gradient/adding-wait"
+    )
+    assert found.saving is not None
+    listed = r"of gradient/added-to-zeros, \S+ to \S+ ms of gradient/zeroing-fill and \S+ to \S+ µs of gradient/zeroing-wait, "
+    assert re.search(listed + "whose fix is the same change: each counts after those before it$", found.saving.basis)
 
 
 def test_a_folded_finding_has_a_line_and_no_price(tmp_path: Path) -> None:

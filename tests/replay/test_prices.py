@@ -606,3 +606,44 @@ def test_a_copy_that_is_gone_holds_the_host_no_more() -> None:
     keep = effect(trace.context, replay.graph, claim, hopeful=True)
     returned_us = (replay.step_ns(replay.base) - replay.step_ns(replay.run(keep)[1])) / 1e3
     assert returned_us == pytest.approx(200, rel=0.01)
+
+
+def behind_earlier_work(launch_us: int) -> TraceBuilder:
+    """A kernel, then 40 ms of work from before the recording; behind it a kernel and a copy to the host, which waits so long.
+
+    400 us later it launches 50 kernels of 200 us each, every *launch_us* one: 10 ms.
+    """
+    b = TraceBuilder(A100, host_us=5, latency_us=0, with_stack=False)
+    for at_us in (10, 40_000):
+        with b.op("aten::mul"):
+            b.kernel("mul_kernel", us=5, at_us=at_us)
+    b.copy("DtoH", 256, us=5, pinned=True, blocking=True)
+    b.idle(us=400)
+    for _ in range(50):
+        with b.op("aten::mm"):
+            b.idle(us=launch_us - 5)
+            b.kernel("ampere_fp16_s16816gemm_fp16_128x128", us=200)
+    return b
+
+
+def test_a_host_that_waits_for_work_of_before_the_recording_would_be_that_far_ahead() -> None:
+    """All of the 400 us and of the first launch is idle time that a host 40 ms ahead leaves out."""
+    result = advisor.analyze(built(behind_earlier_work(20)), only=["transfer/d2h-sync-copy"])
+    copy = finding(result, "transfer/d2h-sync-copy")
+    idle_ms = result.summary.whole_ms - 10.01
+    assert idle_ms == pytest.approx(0.42, abs=0.02)
+    assert copy.saving is not None
+    assert copy.saving.high_ms == pytest.approx(0.95 * idle_ms, rel=0.05)
+    assert copy.saving.low_ms == pytest.approx(0.3 * idle_ms, rel=0.05)
+    assert copy.saving.high_ms <= copy.cost_ms + copy.host_ms
+
+
+def test_a_host_as_slow_as_the_interval_is_long_is_not_ahead_for_long() -> None:
+    """The launches take 210 us each, 10.5 ms in all: that stays the host's pace.
+
+    What goes is the next copy's wait for the last kernel's 200 us, and its own 5.
+    """
+    result = advisor.analyze(built(behind_earlier_work(210)), only=["transfer/d2h-sync-copy"])
+    copy = finding(result, "transfer/d2h-sync-copy")
+    assert copy.saving is not None
+    assert copy.saving.high_ms == pytest.approx(0.205, abs=0.01)

@@ -357,6 +357,13 @@ def test_start_up_of_a_fifth_of_the_recording_is_said_with_its_kind(ms: int, sai
     assert not said or "loading 20 ms in aten::cudnn_convolution" in text
 
 
+@pytest.mark.real
+def test_memory_that_is_allocated_behind_a_warm_up_may_be_that_of_an_emptied_cache() -> None:
+    """The benchmark runs its model twice and empties the cache between: both runs allocate, and no longer warm-up changes that."""
+    text = " ".join(" ".join(lines(analyzed("alexnet_inference"), 100)).split())
+    assert "Warm up before recording, until no memory is allocated any more: empty_cache() undoes it" in text
+
+
 def test_what_lies_outside_start_up_is_part_of_the_whole_recording(tmp_path: Path) -> None:
     """A context of 300 ms, 40 ms of an operator on the CPU before the GPU's first work and 60 ms with it: 100 of 400 ms."""
     b = TraceBuilder(host_us=0, latency_us=0)

@@ -103,8 +103,8 @@ def test_nothing_is_shorter_where_nothing_is_steady() -> None:
 def test_what_the_gpu_can_do_in_fp32_is_said_to_be_that() -> None:
     """Beside advice to take a shorter format: in 16 bits the same kernels could be much faster."""
     summary = advisor.analyze(trace_of(products(400).to_json())).summary
-    assert limit(summary, precision="fp32").startswith("With each kernel as fast as the GPU can run it at fp32: ")
+    assert limit(summary, precision="fp32").startswith("With today's kernels as fast as the GPU can run them at fp32: ")
     for other in ("bf16", None):
-        assert limit(summary, precision=other).startswith("With each kernel as fast as the GPU can run it: ")
+        assert limit(summary, precision=other).startswith("With today's kernels as fast as the GPU can run them: ")
     near = advisor.analyze(trace_of(products(200).to_json())).summary
     assert "of what this GPU reaches at fp32: at its limit" in limit(near, precision="fp32")

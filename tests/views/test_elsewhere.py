@@ -65,6 +65,20 @@ def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) ->
     }
 
 
+@pytest.mark.parametrize(("mib", "where"), [(64, "the freeing of large tensors"), (8, "no recorded operator")])
+def test_time_behind_the_free_of_a_large_tensor_lies_in_its_freeing(mib: int, where: str, tmp_path: Path) -> None:
+    # On the CPU: 6 ms of an operator, then a tensor is freed, and 1 ms later the next operator
+    # begins. A small one's memory is kept.
+    b = TraceBuilder(None, host_us=0, with_stack=False)
+    for _ in range(3):
+        with b.op("aten::mm", us=6000):
+            b.memory(mib << 20, device=-1)
+        b.memory(-(mib << 20), device=-1)
+        b.idle(1000)
+    b.op("aten::mm", us=6000)
+    assert ("host", where, 2.0) in of(b, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "cause", "where", "ms"),
     [

@@ -262,7 +262,7 @@ def _faster(summary: Summary, holds: str, at: str) -> str:
     return f"{_AS_FAST}{at}: {first} → {least} {unit}{then}"
 
 
-_AS_FAST = "With each kernel as fast as the GPU can run it"
+_AS_FAST = "With today's kernels as fast as the GPU can run them"
 
 
 def _limits(holds: str) -> str:
