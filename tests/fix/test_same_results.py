@@ -308,7 +308,9 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "at", "body"), PROGRAMS, ids=[f"{edit} {number}" for number, (edit, _, _) in enumerate(PROGRAMS)])
+@pytest.mark.parametrize(
+    ("edit", "at", "body"), PROGRAMS, ids=[f"{edit} {number}" for number, (edit, _, _) in enumerate(PROGRAMS)]
+)
 def test_an_edited_program_prints_the_same_numbers(edit: str, at: str, body: str, tmp_path: Path) -> None:
     text = HEAD + body
     made = outcome(edit, request(tmp_path, text, finding("x/y", line=line_of(text, at or "import torch"))))

@@ -6,8 +6,8 @@ from advisor.fix.edit import Edit
 from advisor.fix.edits import (
     accumulation,
     arrays,
-    caches,
     attention,
+    caches,
     checkpoints,
     collector,
     compilation,

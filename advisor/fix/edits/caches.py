@@ -37,9 +37,10 @@ def _off(source: Source) -> Iterator[cst.BaseExpression]:
             if any(target.endswith((f".{_NAME}", f'["{_NAME}"]', f"['{_NAME}']")) for target in targets):
                 yield assign.value
     for element in matchers.findall(source.module, matchers.DictElement()):
-        if isinstance(element, cst.DictElement) and written(element.key).strip("\"'") == _NAME:
-            if _is_false(element.value):
-                yield element.value
+        if not isinstance(element, cst.DictElement) or not _is_false(element.value):
+            continue
+        if written(element.key).strip("\"'") == _NAME:
+            yield element.value
 
 
 def _is_false(value: cst.BaseExpression) -> bool:

@@ -25,7 +25,11 @@ def _make(request: Request) -> Iterator[Change]:
         source, line = request.files.at(spot.file, spot.line)
         for loop in matchers.findall(source.module, matchers.For()):
             first, last = source.lines(loop)
-            if not isinstance(loop, cst.For) or not first <= line <= last or matchers.findall(loop.body, matchers.For()):
+            if (
+                not isinstance(loop, cst.For)
+                or not first <= line <= last
+                or matchers.findall(loop.body, matchers.For())
+            ):
                 continue
             try:
                 piece = _counted(source, loop)

@@ -1,4 +1,4 @@
-"""Layers of single positions on an enlarged image, or on positions of which few are read: they go before the one, behind the other."""
+"""Layers of single positions: before an image is enlarged, and only of the position that is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def _make(request: Request) -> Iterator[Change]:
                 because = str(reason)
                 continue
             if pieces:
-                what = "the layer before the image is enlarged" if form is _enlarged else "the layer of what is read of it"
+                what = (
+                    "the layer before the image is enlarged" if form is _enlarged else "the layer of what is read of it"
+                )
                 yield changed(source, pieces, f"{what}, {source.path}:{line}")
                 return
     raise NotEditable(because)
@@ -177,5 +179,7 @@ def _check_convolution(source: Source, layer: cst.Call) -> None:
 
 
 EDITS = (
-    Edit("layer-before-enlarging", "Run the layer where there are fewer positions", ("kernels/layer-on-enlarged",), _make),
+    Edit(
+        "layer-before-enlarging", "Run the layer where there are fewer positions", ("kernels/layer-on-enlarged",), _make
+    ),
 )

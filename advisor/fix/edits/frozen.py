@@ -13,12 +13,13 @@ from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
 _OWNER = re.compile(r"([A-Za-z_][\w.]*)\.parameters\(\)")
-_LIST = re.compile(r"""(?:list|(?:itertools\.)?chain)(?=\()|["'](?:params|lr|weight_decay|name)["']:|[\w.*/+\-]+|["']\w+["']|[\[\](){},+*]""")
+_OPTION = re.compile(r"""["'](?!params["'])\w+["']:[\w.*/+\-"']+(?=[,}])""")
+_LIST = re.compile(r"""["']params["']:|\b(?:list|(?:itertools\.)?chain)(?=\()|[\[\](){},+*0]""")
 _READING = re.compile(
     r"requires_grad|clip_grad|\.grad\b|\bautograd\b|add_param_group|retain_grad|DistributedDataParallel|\bDDP\b|fully_shard|"
     r"\bFSDP\b|FullyShardedDataParallel|\bdeepspeed\b|torch\.func\b|\bfunctorch\b|higher\."
 )
-"""What reads gradients, or asks parameters for them, other than by an optimizer."""
+"""Words of code that reads gradients, or asks parameters for them, other than by an optimizer."""
 
 
 def _make(request: Request) -> Iterator[Change]:
@@ -61,10 +62,9 @@ def _trained(source: Source, call: cst.Call) -> list[str]:
         raise NotEditable(f"what the optimizer at {place(source, call)} trains is not certain")
     text = written(first.value)
     names = _OWNER.findall(text)
-    rest = _LIST.sub("", _OWNER.sub("0", text))
-    if not names or rest or re.search(r"parameters|\bfor\b|\bif\b|\blambda\b", _OWNER.sub("0", text)):
+    if not names or _LIST.sub("", _OPTION.sub("", _OWNER.sub("0", text))):
         raise NotEditable(f"what the optimizer at {place(source, call)} trains is not written as parts of one network")
-    if len(set(names)) != len(_OWNER.findall(text)):
+    if len(set(names)) != len(names):
         raise NotEditable(f"the optimizer at {place(source, call)} is given a part twice")
     return list(names)
 
@@ -89,6 +89,4 @@ def _check_known(source: Source, base: str) -> None:
         raise NotEditable(f"{base} is given more than once in {source.path}")
 
 
-EDITS = (
-    Edit("frozen-layers", "Freeze the layers that are not trained", ("gradient/unfrozen-layers",), _make),
-)
+EDITS = (Edit("frozen-layers", "Freeze the layers that are not trained", ("gradient/unfrozen-layers",), _make),)

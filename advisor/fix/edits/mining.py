@@ -10,7 +10,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place
-from advisor.fix.code import function_around, indent_of, written
+from advisor.fix.code import function_around, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
@@ -60,7 +60,7 @@ def _at_once(source: Source, loop: cst.For) -> list[Piece]:
     where = place(source, loop)
     around: cst.CSTNode = function_around(source, loop) or source.module
     counted = written(loop.target)
-    rows = re.fullmatch(rf"range\((.*)\)", written(loop.iter))
+    rows = re.fullmatch(r"range\((.*)\)", written(loop.iter))
     if rows is None or loop.orelse is not None or not _is_count(around, rows[1]):
         raise NotEditable(f"the loop at {where} is not over rows for certain")
     if "#" in source.text[source.start(loop) : _line_end(source, loop)]:
@@ -118,7 +118,10 @@ def _hardest(source: Source, line: cst.CSTNode, counted: str, where: str) -> Har
 def _is_truth(source: Source, around: cst.CSTNode, name: str, loop: cst.For) -> bool:
     """Tell a mask that comparisons make, once."""
     values = _given(around, name)
-    return len(values) == 1 and re.search(r"\.(eq|ne)\((?!.*\.(float|long|int|byte)\(\)).*\)$|==|!=", values[0]) is not None
+    return (
+        len(values) == 1
+        and re.search(r"\.(eq|ne)\((?!.*\.(float|long|int|byte)\(\)).*\)$|==|!=", values[0]) is not None
+    )
 
 
 def _body(source: Source, loop: cst.For) -> list[cst.CSTNode]:
@@ -150,7 +153,9 @@ def _join(source: Source, around: cst.CSTNode, loop: cst.For, name: str) -> cst.
     for node in matchers.findall(around, matchers.Name(name)):
         start = source.start(node)
         own = source.start(joins[0]) <= start < source.end(joins[0])
-        target = isinstance(source.parent(node), cst.AssignTarget) and source.parent(source.parent(node) or node) is assign
+        target = (
+            isinstance(source.parent(node), cst.AssignTarget) and source.parent(source.parent(node) or node) is assign
+        )
         if start > source.end(loop) and not (own or target or (again and start > source.end(joins[0]))):
             raise NotEditable(f"{name} of {where} is read as a list, too")
     return joins[0]
@@ -165,4 +170,11 @@ def _line_end(source: Source, node: cst.CSTNode) -> int:
     return source.line_start(last + 1)
 
 
-EDITS = (Edit("hardest-at-once", "Look for the hardest pairs of all rows at once", ("cpu/tiny-operators", "cpu/element-loop"), _make),)
+EDITS = (
+    Edit(
+        "hardest-at-once",
+        "Look for the hardest pairs of all rows at once",
+        ("cpu/tiny-operators", "cpu/element-loop"),
+        _make,
+    ),
+)

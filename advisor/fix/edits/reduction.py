@@ -22,7 +22,7 @@ _IN_PLACE = {"div_": "/=", "mul_": "*="}
 
 @dataclass(frozen=True)
 class Turn:
-    """What a turn of the loop does: reduces *tensor*, where *condition* holds, and scales it by *scaling* (``/= size``)."""
+    """A turn of the loop: it reduces *tensor*, where *condition* holds, and scales it by *scaling* (``/= size``)."""
 
     call: cst.Call
     tensor: str
@@ -146,7 +146,7 @@ def _used(source: Source, around: cst.CSTNode) -> set[str]:
 
 def _names(used: set[str], source: Source, data: bool) -> tuple[str, str, str, str]:
     """Return names that the function does not use: of the tensors, of the flat one, of one of them, of its part."""
-    wanted = (("tensors", "flat", "tensor", "part") if data else ("grads", "flat", "grad", "part"))
+    wanted = ("tensors", "flat", "tensor", "part") if data else ("grads", "flat", "grad", "part")
     names = [name if name not in used else f"{name}_" for name in wanted]
     if any(name in used for name in names):
         raise NotEditable(f"the function in {source.path} uses the names {', '.join(wanted)} already")

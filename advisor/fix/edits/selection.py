@@ -106,22 +106,18 @@ def _call(source: Source, sort: cst.Call, node: cst.CSTNode, sliced: int, k: str
 def _named(source: Source, call: cst.Call, dims: int | None) -> list[Piece]:
     """Return the pieces that write ``values, order = x.sort(…)`` as topk, where the function reads their first places alone."""
     assign = source.parent(call)
-    if not _is_sort(source, call) or not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+    names = _targets(assign) if _is_sort(source, call) and isinstance(assign, cst.Assign) else []
+    pair = written(call.func).endswith(".sort")
+    if len(names) != 1 + pair:
         return []
-    target = assign.targets[0].target
-    names = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
-    assert isinstance(call.func, cst.Attribute)
-    pair = call.func.attr.value == "sort"
-    if len(names) != 1 + pair or any(not isinstance(name, cst.Name) for name in names):
-        return []
-    around: cst.CSTNode = function_around(source, assign) or source.module
-    uses = [use for name in names if isinstance(name, cst.Name) for use in _uses(source, around, name)]
+    around: cst.CSTNode = function_around(source, call) or source.module
+    uses = [use for name in names for use in _uses(source, around, name)]
     if not uses:
         return []
     slices = {_slice(source, use) for use in uses}
     if len(slices) != 1:
         raise NotEditable(f"different places of the sort at {place(source, call)} are taken")
-    (sliced, k) = slices.pop()
+    sliced, k = slices.pop()
     if not k.isdigit() and k.split(".")[0] in _given(around):
         raise NotEditable(f"whether {k} is known at {place(source, call)} is not certain")
     text = _call(source, call, uses[0], sliced, k, dims) + ("" if pair else ".indices")
@@ -129,6 +125,16 @@ def _named(source: Source, call: cst.Call, dims: int | None) -> list[Piece]:
         Piece(source.start(call), source.end(call), text),
         *(Piece(source.end(use.value), source.end(use), "") for use in uses),
     ]
+
+
+def _targets(assign: cst.Assign) -> list[cst.Name]:
+    """Return the plain names that an assignment gives a value, one or several; none where it gives another thing one."""
+    if len(assign.targets) != 1:
+        return []
+    target = assign.targets[0].target
+    names = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
+    plain = [name for name in names if isinstance(name, cst.Name)]
+    return plain if len(plain) == len(names) else []
 
 
 def _uses(source: Source, around: cst.CSTNode, target: cst.Name) -> Sequence[cst.Subscript]:
@@ -161,21 +167,21 @@ def _is_target(source: Source, node: cst.CSTNode) -> bool:
 
 
 def _given(around: cst.CSTNode) -> set[str]:
-    """Return the names that a function, or the module, gives a value itself, other than by parameters."""
-    targets = matchers.findall(
-        around,
-        matchers.OneOf(
-            matchers.AssignTarget(), matchers.AugAssign(), matchers.AnnAssign(), matchers.For(), matchers.NamedExpr(),
-            matchers.AsName(),
-        ),
-    )  # fmt: skip
+    """Return the names that a function, or the module, gives a value itself: other than by its own parameters."""
     out: set[str] = set()
-    for node in targets:
-        if isinstance(node, cst.AsName):
+    body = around.body if isinstance(around, cst.FunctionDef) else around
+    for node in matchers.findall(body, matchers.OneOf(matchers.AsName(), matchers.Param())):
+        if isinstance(node, cst.AsName | cst.Param):
             out.add(written(node.name))
-            continue
-        assert isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.For | cst.NamedExpr)
-        out |= {written(name) for name in matchers.findall(node.target, matchers.Name())}
+    for node in matchers.findall(
+        body,
+        matchers.OneOf(
+            matchers.AssignTarget(), matchers.AugAssign(), matchers.AnnAssign(), matchers.For(), matchers.CompFor(),
+            matchers.NamedExpr(),
+        ),
+    ):  # fmt: skip
+        if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr):
+            out |= {written(name) for name in matchers.findall(node.target, matchers.Name())}
     return out
 
 

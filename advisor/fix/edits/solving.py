@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import libcst as cst
 from libcst import matchers
@@ -84,15 +85,17 @@ def _product(source: Source, inverse: cst.BaseExpression, matrix: str) -> Piece:
             plain = len(args) == len((holder, inverse)) and not any(arg.star or arg.keyword for arg in args)
             if plain:
                 return Piece(source.start(call), source.end(call), f"{solve}({matrix}, {source.code(args[1].value)})")
-    if isinstance(holder, cst.BinaryOperation) and isinstance(holder.operator, cst.MatrixMultiply):
-        outer = source.parent(holder)
-        if holder.right is inverse and not holder.lpar and isinstance(outer, cst.BinaryOperation):
-            # a @ inverse @ b is (a @ inverse) @ b.
-            if isinstance(outer.operator, cst.MatrixMultiply) and outer.left is holder:
-                return Piece(source.start(inverse), source.end(outer.right), f"{solve}({matrix}, {_bare(source, outer)})")
-        if holder.left is inverse:
-            return Piece(source.start(inverse), source.end(holder.right), f"{solve}({matrix}, {_bare(source, holder)})")
+    outer = source.parent(holder) if holder is not None else None
+    if _is_product(holder) and holder.left is inverse:
+        return Piece(source.start(inverse), source.end(holder.right), f"{solve}({matrix}, {_bare(source, holder)})")
+    # a @ inverse @ b is (a @ inverse) @ b.
+    if _is_product(holder) and not holder.lpar and _is_product(outer) and outer.left is holder:
+        return Piece(source.start(inverse), source.end(outer.right), f"{solve}({matrix}, {_bare(source, outer)})")
     raise NotEditable(f"the inverse at {where} is not multiplied from the left with something")
+
+
+def _is_product(node: cst.CSTNode | None) -> TypeGuard[cst.BinaryOperation]:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply)
 
 
 def _bare(source: Source, product: cst.BinaryOperation) -> str:
