@@ -144,6 +144,19 @@ def test_where_other_programs_use_the_cores_processor_time_tells_what_is_faster(
     assert verified(tmp_path / "4", ranks)[0].verdict == "reverted"  # what the others did is not in it
 
 
+def test_what_was_measured_on_a_gpu_is_kept_as_the_gpus(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the code: the pairs of every machine said that they were of a CPU."""
+    monkeypatch.setenv("ADVISOR_MEASUREMENTS", str(tmp_path / "pairs.jsonl"))
+    fixed, verifier = verified(
+        tmp_path / "1", Runs(root, lambda text: 50.0 if "fused" in text else 100.0, device="H100")
+    )
+    project: Any = None
+    command._finish(project, "train.py", [fixed], [], verifier, command.Choices(), time.monotonic(), None)
+    assert '"device":"H100"' in (tmp_path / "pairs.jsonl").read_text()
+
+
 def test_less_processor_time_keeps_no_edit_that_moves_work(root: Path, tmp_path: Path) -> None:
     assert all(edit(name).moves for name in ("loader-workers", "fewer-workers", "persistent-workers", "threads"))
     runs = Runs(root, lambda text: 40.0 if "fused" in text else 100.0, noise=0.6, elsewhere=0.75)

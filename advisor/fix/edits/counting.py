@@ -159,5 +159,10 @@ def _check_behind(source: Source, loop: cst.For, names: set[str]) -> None:
 
 
 EDITS = (
-    Edit("counts-at-once", "Count all elements by one operator", ("cpu/element-loop", "cpu/tiny-operators"), _make),
+    Edit(
+        "counts-at-once",
+        "Count all elements by one operator",
+        ("cpu/element-loop", "cpu/tiny-operators", "kernels/for-loop-indexing"),
+        _make,
+    ),
 )

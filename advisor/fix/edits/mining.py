@@ -174,7 +174,7 @@ EDITS = (
     Edit(
         "hardest-at-once",
         "Look for the hardest pairs of all rows at once",
-        ("cpu/tiny-operators", "cpu/element-loop"),
+        ("cpu/tiny-operators", "cpu/element-loop", "kernels/for-loop-indexing"),
         _make,
     ),
 )
