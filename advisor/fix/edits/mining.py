@@ -69,7 +69,7 @@ def _at_once(source: Source, loop: cst.For) -> list[Piece]:
     names = [each.name for each in found]
     if len(set(names)) != len(names):
         raise NotEditable(f"the loop at {where} appends to one list twice")
-    if any(not _is_truth(source, around, each.mask, loop) for each in found):
+    if any(not _is_truth(around, each.mask) for each in found):
         raise NotEditable(f"whether the mask at {where} is one of truth values is not certain")
     body = _body(source, loop)
     at = body.index(loop)
@@ -115,13 +115,11 @@ def _hardest(source: Source, line: cst.CSTNode, counted: str, where: str) -> Har
     return Hardest(match[1], match[2], match[4], not (match[3] or match[5]), match[6])
 
 
-def _is_truth(source: Source, around: cst.CSTNode, name: str, loop: cst.For) -> bool:
-    """Tell a mask that comparisons make, once."""
+def _is_truth(around: cst.CSTNode, name: str) -> bool:
+    """Tell a mask that comparisons make, once, and that is not converted."""
     values = _given(around, name)
-    return (
-        len(values) == 1
-        and re.search(r"\.(eq|ne)\((?!.*\.(float|long|int|byte)\(\)).*\)$|==|!=", values[0]) is not None
-    )
+    compared = len(values) == 1 and re.search(r"\.(eq|ne)\(.*\)$|==|!=", values[0]) is not None
+    return compared and re.search(r"\.(float|double|half|long|int|byte|to|type)\(", values[0]) is None
 
 
 def _body(source: Source, loop: cst.For) -> list[cst.CSTNode]:
