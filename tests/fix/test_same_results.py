@@ -282,7 +282,28 @@ far, near = hard(x, torch.arange(12) % 4)
 (far.sum() - near.square().sum()).backward()
 print(far.tolist(), near.tolist(), x.grad.tolist())
 """
+LECTURE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key, self.query, self.value = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.register_buffer("tril", torch.tril(torch.ones(32, 32)))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        k = self.key(x)
+        q = self.query(x)
+        wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
+        wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+        wei = F.softmax(wei, dim=-1)
+        v = self.value(x)
+        return wei @ v
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
 PROGRAMS = [
+    ("fused-attention", "", LECTURE + LOOP),
     ("one-backward", "first.backward", TASKS),
     ("topk", "torch.sort", PLACES),
     ("frozen-layers", "", HEAD_ONLY + LOOP.replace("(4, 16, 8)", "(4, 8)")),
