@@ -91,6 +91,10 @@ for epoch in range(2):
         opt.step()
         print(len(x), loss.item())
 """
+DRAWN = ROWS.replace(
+    "loader = DataLoader(data, batch_size=8, shuffle=True)",
+    "g = torch.Generator().manual_seed(3)\nloader = DataLoader(data, batch_size=8, shuffle=True, generator=g)",
+)
 LISTS = """
 rows = [np.random.default_rng(step).integers(0, 255, (3, 4)).astype(np.uint8) for step in range(5)]
 x = torch.tensor(rows, dtype=torch.float32) / 255
@@ -317,6 +321,7 @@ PROGRAMS = [
     ("unread-weights", "", HEADS + LOOP),
     ("no-checkpointing", "", CHECKPOINTS + LOOP),
     ("batched-rows", "", ROWS),
+    ("batched-rows", "", DRAWN),
     ("joined-by-numpy", "torch.tensor(", LISTS),
     ("topk", "argsort", SORTS),
     ("one-backward", "retain_graph", LOSSES),
