@@ -101,6 +101,8 @@ def _record(program: Program, folder: Path) -> Path:
     try:
         return program.record(Tree(program.project.root, folder / "recorded"), folder / "program.trace.json.gz")
     except RunFailed as error:
+        if error.unrecorded:
+            raise UsageError(f"{program.script} runs, but {error.unrecorded}") from None
         raise UsageError(f"{program.script} fails, so that nothing can be said of it: {error.told}") from None
 
 
@@ -210,7 +212,7 @@ def _finish(
     if choices.branch is not None and kept:
         project.commit(choices.branch, verifier.commits)
     if choices.learn:
-        measurements.keep(fixes, recorded)
+        measurements.keep(fixes, recorded, verifier.device)
     return Fixes(
         script=script,
         headline=_outcome(fixes, kept, verifier),

@@ -113,7 +113,8 @@ Maker = Callable[[Request], Iterator[Change]]
 class Edit:
     """A kind of edit. *make* yields the ways to make it, the first the best guess; it raises ``NotEditable`` where there is none.
 
-    *rules* are those whose findings it serves. ``trains`` says that it changes what is learned (batch, precision).
+    *rules* are those whose findings it serves. ``trains`` says that it changes what is learned (batch, precision), ``moves`` that
+    it moves work to other processes or threads, so that less processor time in the training process is no sign of a faster step.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Edit:
     rules: tuple[str, ...]
     make: Maker
     trains: bool = False
+    moves: bool = False
 
 
 def changed(source: Source, pieces: Sequence[Piece], what: str) -> Change:

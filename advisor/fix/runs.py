@@ -36,15 +36,20 @@ _OFFLINE = {
 _TAIL, _LINES = 4000, 8
 _NOT_THE_PROGRAM = re.compile(r"advisor: |\S*\d{4}-\d\d-\d\d[ T]\S+ .*\.cpp:\d+\] ")
 """Lines of the recorder and of torch's profiler, among those of the program."""
+_UNRECORDED = re.compile(r"^advisor: (?:error: )?(nothing was recorded.*)", re.MULTILINE)
 _PATIENCE_S = 10.0
 
 
 class RunFailed(Exception):
-    """The program did not run to a result; the message says how it ended, in a line, and *output* holds its last lines."""
+    """The program did not run to a result; the message says how it ended, in a line, and *output* holds its last lines.
 
-    def __init__(self, message: str, output: Sequence[str] = ()) -> None:
+    *unrecorded* is what the recorder said of a program that ran, but of which it could record nothing.
+    """
+
+    def __init__(self, message: str, output: Sequence[str] = (), unrecorded: str = "") -> None:
         super().__init__(message)
         self.output = tuple(output)
+        self.unrecorded = unrecorded
 
     @property
     def told(self) -> str:
@@ -141,8 +146,11 @@ class Program:
                 self.elsewhere.append(share)
             if status:
                 output.seek(max(0, output.seek(0, os.SEEK_END) - _TAIL))
-                tail = _own_lines(output.read().decode(errors="replace"), str(tree.folder), str(self.project.root))
-                raise RunFailed(tail[-1].strip() if tail else _ended(status), tail[-_LINES:])
+                text = output.read().decode(errors="replace")
+                tail = _own_lines(text, str(tree.folder), str(self.project.root))
+                told = _UNRECORDED.search(text)
+                last = tail[-1].strip() if tail else _ended(status)
+                raise RunFailed(last, tail[-_LINES:], told[1] if told is not None else "")
 
     def _environment(self, tree: Tree) -> dict[str, str]:
         """Return the user's own environment, with folders of the project led to the copy, and loggers kept from sending."""

@@ -9,6 +9,8 @@ from advisor.record.measured import Figure, Measured
 
 FIRST = 6
 """Losses or outputs that are compared: rounding grows from step to step."""
+_WHOLE = 2
+"""Updates that have to be whole where the losses of each are compared as their sum."""
 _TOLERANCE = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 3e-2}
 """Relative difference of losses that another order of sums may make in some steps, by the type that is computed in."""
 _LEAST = 1e-6
@@ -16,9 +18,30 @@ _LEAST = 1e-6
 
 
 def compared(before: Measured, after: Measured) -> tuple[Sequence[Figure], Sequence[Figure]]:
-    """Return the figures to compare: losses where there are any, else outputs."""
-    kind = "losses" if before.losses or after.losses else "outputs"
-    return getattr(before, kind)[:FIRST], getattr(after, kind)[:FIRST]
+    """Return the figures to compare: losses where there are any, else outputs.
+
+    Gradients add up: where the same update has several backward passes in one run and fewer in the other, the losses of an
+    update are compared as their sum.
+    """
+    if not before.losses and not after.losses:
+        return before.outputs[:FIRST], after.outputs[:FIRST]
+    left, right = _sums(before.losses), _sums(after.losses)
+    if left and right and left[0][1] != right[0][1]:
+        count = min(len(left), len(right), FIRST)
+        return [one for one, _ in left[:count]], [one for one, _ in right[:count]]
+    return before.losses[:FIRST], after.losses[:FIRST]
+
+
+def _sums(figures: Sequence[Figure]) -> list[tuple[Figure, int]]:
+    """Return the sum of the losses of each update, and of how many; none unless each is one number, and two updates are whole."""
+    if any(len(figure.numbers) != len(("count", "number")) for figure in figures):
+        return []
+    out = []
+    for updates in sorted({figure.updates for figure in figures})[:-1]:  # the last may have been ended in its midst
+        one = [figure for figure in figures if figure.updates == updates]
+        total = math.fsum(figure.numbers[1] for figure in one)
+        out.append((Figure((1.0, total), one[0].dtypes, updates), len(one)))
+    return out if len(out) >= _WHOLE else []
 
 
 def difference(before: Measured, after: Measured) -> str:
@@ -43,7 +66,7 @@ def losses(before: Measured, after: Measured) -> list[tuple[float, float]] | Non
     """Return the first losses of both runs, one beside the other; None where there are none."""
     if not before.losses or not after.losses:
         return None
-    pairs = zip(before.losses[:FIRST], after.losses[:FIRST], strict=False)
+    pairs = zip(*compared(before, after), strict=False)
     return [(one.numbers[1], other.numbers[1]) for one, other in pairs if len(one.numbers) > 1 < len(other.numbers)]
 
 

@@ -94,7 +94,7 @@ class Run:
         """File of a module that is run as the program: it is gone from the modules at the end."""
         self._torch = torch
         self._check, self._most, self._least, self._seconds = check, most, least, seconds
-        self._figures: dict[str, list[Figure | tuple[str, Any]]] = {"loss": [], "output": []}
+        self._figures: dict[str, list[tuple[int, Any]]] = {"loss": [], "output": []}
         self._stamps: list[tuple[Any, float]] = []
         self._depth = self._updates = 0
         self._begun = self._first = time.perf_counter()
@@ -179,7 +179,7 @@ class Run:
     def _keep(self, kind: str, value: Any) -> None:
         kept = self._figures[kind]
         if len(kept) < MOST_FIGURES:
-            kept.append((kind, value))
+            kept.append((self._updates, value))
 
     def _keeping_losses(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(tensors: Any, *args: Any, **options: Any) -> Any:
@@ -240,8 +240,8 @@ def _copies(torch: Any, value: Any, most: int = 8) -> list[Any]:
     return found
 
 
-def _figure(kept: Any) -> Figure:
-    """Read back what was copied: of each tensor its size, mean, mean size, and some of its numbers."""
+def _figure(kept: tuple[int, Any]) -> Figure:
+    """Read back what was copied behind so many updates: of each tensor its size, mean, mean size, and some of its numbers."""
     numbers: list[float] = []
     dtypes = set()
     for tensor in kept[1]:
@@ -252,7 +252,7 @@ def _figure(kept: Any) -> Figure:
             numbers += [float(flat.mean()), float(flat.abs().mean())]
         stride = max(1, flat.numel() // _SHOWN)
         numbers += [float(number) for number in flat[::stride][:_SHOWN]]
-    return Figure(numbers=tuple(numbers), dtypes=tuple(sorted(dtypes)))
+    return Figure(numbers=tuple(numbers), dtypes=tuple(sorted(dtypes)), updates=kept[0])
 
 
 def _stamp() -> tuple[Any, float]:

@@ -6,10 +6,14 @@ from msgspec import Struct
 
 
 class Figure(Struct, frozen=True):
-    """A loss or an output: of each tensor its count of numbers, mean, mean size, and some of them; ``dtypes`` of the tensors."""
+    """A loss or an output: of each tensor its count of numbers, mean, mean size, and some of them; ``dtypes`` of the tensors.
+
+    ``updates`` is how many steps of optimizers came before it.
+    """
 
     numbers: tuple[float, ...] = ()
     dtypes: tuple[str, ...] = ()
+    updates: int = 0
 
 
 class Measured(Struct, frozen=True):

@@ -91,6 +91,10 @@ for epoch in range(2):
         opt.step()
         print(len(x), loss.item())
 """
+DRAWN = ROWS.replace(
+    "loader = DataLoader(data, batch_size=8, shuffle=True)",
+    "g = torch.Generator().manual_seed(3)\nloader = DataLoader(data, batch_size=8, shuffle=True, generator=g)",
+)
 LISTS = """
 rows = [np.random.default_rng(step).integers(0, 255, (3, 4)).astype(np.uint8) for step in range(5)]
 x = torch.tensor(rows, dtype=torch.float32) / 255
@@ -184,11 +188,140 @@ device = torch.device("cpu")
 mask = torch.zeros(3, 4).to(device) + torch.arange(4).to(device)
 print(mask.tolist())
 """
+TASKS = """
+trunk, one, two = nn.Linear(8, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+opt = torch.optim.SGD([*trunk.parameters(), *one.parameters(), *two.parameters()], lr=0.1)
+for step in range(3):
+    h = trunk(torch.randn(4, 8)).tanh()
+    first, second = one(h).square().mean(), two(h).mean()
+    opt.zero_grad()
+    first.backward(retain_graph=True)
+    (0.5 * second).backward()
+    opt.step()
+    print(first.item(), second.item())
+"""
+PLACES = """
+scores = torch.randn(4, 50)
+values, order = torch.sort(scores, dim=1, descending=True)
+print(order[:, :7].tolist(), values[:, :7].sum().item())
+"""
+HEAD_ONLY = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x).tanh())
+
+net = Net()
+opt = torch.optim.SGD(net.head.parameters(), lr=0.1)
+"""
+REDUCED = """
+import torch.distributed as dist
+
+dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+net = nn.Sequential(nn.Conv2d(2, 3, 1), nn.Flatten(), nn.Linear(48, 1)).to(memory_format=torch.channels_last)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    loss = net(torch.randn(4, 2, 4, 4)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    for p in net.parameters():
+        dist.all_reduce(p.grad, op=dist.ReduceOp.SUM)
+        p.grad /= 2
+    opt.step()
+    print(loss.item())
+dist.destroy_process_group()
+"""
+COUNTS = """
+matrix = torch.zeros(5, 5, dtype=torch.long)
+target, pred = torch.randint(0, 5, (3, 40)), torch.randint(-1, 5, (3, 40))
+for t, p in zip(target.view(-1), pred.view(-1)):
+    matrix[t, p] += 1
+print(matrix.tolist())
+"""
+ENLARGED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x):
+        x = F.interpolate(x, scale_factor=3, mode="bicubic", align_corners=True)
+        return self.out(x)
+
+net = Net()
+for step in range(3):
+    y = net(torch.randn(2, 8, 5, 6))
+    y.square().mean().backward()
+    print(y.shape, y.sum().item(), net.out.weight.grad.abs().sum().item())
+"""
+POSITIONS = """
+out = nn.Linear(8, 2)
+h = torch.randn(3, 5, 8)
+print(out(h)[:, -1].tolist())
+"""
+INVERTED = """
+a = torch.randn(6, 6, dtype=torch.float64)
+K, r, B = a @ a.T + torch.eye(6), torch.randn(6, dtype=torch.float64), torch.randn(6, 3, dtype=torch.float64)
+K.requires_grad_()
+fit = r @ torch.inverse(K) @ r + (torch.linalg.inv(K) @ B).sum()
+fit.backward()
+print(fit.item(), K.grad.sum().item())
+"""
+HARDEST = """
+def hard(x, labels):
+    n = x.size(0)
+    d = torch.cdist(x, x)
+    mask = labels.expand(n, n).eq(labels.expand(n, n).t())
+    far, near = [], []
+    for i in range(n):
+        far.append(d[i][mask[i]].max().unsqueeze(0))
+        near.append(d[i][mask[i] == 0].min().unsqueeze(0))
+    return torch.cat(far), torch.cat(near)
+
+x = torch.randint(0, 3, (12, 2)).float().add(0.5).requires_grad_()  # ties, whose gradient is shared
+far, near = hard(x, torch.arange(12) % 4)
+(far.sum() - near.square().sum()).backward()
+print(far.tolist(), near.tolist(), x.grad.tolist())
+"""
+LECTURE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key, self.query, self.value = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.register_buffer("tril", torch.tril(torch.ones(32, 32)))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        k = self.key(x)
+        q = self.query(x)
+        wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
+        wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+        wei = F.softmax(wei, dim=-1)
+        v = self.value(x)
+        return wei @ v
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
 PROGRAMS = [
+    ("fused-attention", "", LECTURE + LOOP),
+    ("one-backward", "first.backward", TASKS),
+    ("topk", "torch.sort", PLACES),
+    ("frozen-layers", "", HEAD_ONLY + LOOP.replace("(4, 16, 8)", "(4, 8)")),
+    ("flat-reduction", "all_reduce", REDUCED),
+    ("counts-at-once", "+= 1", COUNTS),
+    ("layer-before-enlarging", "interpolate", ENLARGED),
+    ("layer-before-enlarging", "out(h)", POSITIONS),
+    ("solve", "torch.inverse", INVERTED),
+    ("hardest-at-once", "in range(n)", HARDEST),
     ("fused-attention", "", ATTENTION + LOOP),
     ("unread-weights", "", HEADS + LOOP),
     ("no-checkpointing", "", CHECKPOINTS + LOOP),
     ("batched-rows", "", ROWS),
+    ("batched-rows", "", DRAWN),
     ("joined-by-numpy", "torch.tensor(", LISTS),
     ("topk", "argsort", SORTS),
     ("one-backward", "retain_graph", LOSSES),
@@ -201,7 +334,9 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "at", "body"), PROGRAMS, ids=[edit for edit, _, _ in PROGRAMS])
+@pytest.mark.parametrize(
+    ("edit", "at", "body"), PROGRAMS, ids=[f"{edit} {number}" for number, (edit, _, _) in enumerate(PROGRAMS)]
+)
 def test_an_edited_program_prints_the_same_numbers(edit: str, at: str, body: str, tmp_path: Path) -> None:
     text = HEAD + body
     made = outcome(edit, request(tmp_path, text, finding("x/y", line=line_of(text, at or "import torch"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from advisor.fix import command
 from advisor.fix.propose import Proposal, price
 from advisor.fix.runs import OutOfTime, Program, RunFailed, _own_lines
 from advisor.fix.tree import Tree
-from advisor.fix.verify import ENOUGH_BLOCKS, MOST_BLOCKS, Side, Verifier, judge, step_ms
+from advisor.fix.verify import ENOUGH_BLOCKS, MOST_BLOCKS, Side, Verifier, judge, judge_processor, step_ms
 from advisor.record.measured import Figure, Measured
 from advisor.results.fixes import FixResult
 
@@ -39,8 +40,11 @@ class Runs:
         noise: float = 0.01,
         fails: Callable[[str], str] = lambda _text: "",
         most: int = 1000,
+        elsewhere: float = 0.0,
+        device: str | None = None,
     ) -> None:
         self.project = type("P", (), {"root": root})()
+        self.ranks, self._elsewhere, self._device = 1, elsewhere, device
         self.elsewhere: list[float] = []
         self.timed: list[str] = []
         self._ms, self._losses, self._noise, self._fails, self._most = ms, losses, noise, fails, most
@@ -52,13 +56,15 @@ class Runs:
         if message := self._fails(text):
             raise RunFailed(message)
         if check:
-            return Measured(losses=self._losses(text), loaded=(str(path.resolve()),))
+            return Measured(losses=self._losses(text), loaded=(str(path.resolve()),), device=self._device)
         if len(self.timed) >= self._most:
             raise OutOfTime
         self.timed.append("after" if "fused" in text else "before")
         ms = self._ms(text) * (1 + self._noise * (-1) ** len(self.timed))
-        self.elsewhere.append(0.0)
-        return Measured(step_ms=(ms,) * 20, cpu_ms=(ms / 2,) * 20)
+        self.elsewhere.append(self._elsewhere)
+        # Processor time repeats to 1 % where other programs, not this one's own work, make the steps longer.
+        own = self._ms(text) * (1 + 0.01 * (-1) ** len(self.timed)) if self._elsewhere else ms
+        return Measured(step_ms=(ms,) * 20, cpu_ms=(own / 2,) * 20)
 
 
 def proposal_of(root: Path) -> Proposal:
@@ -121,6 +127,51 @@ def test_noise_that_hides_the_difference_keeps_nothing(root: Path, tmp_path: Pat
     result, _ = verified(tmp_path, runs)
     assert (result.verdict, result.because) == ("reverted", "not certain to be faster within the noise of the runs")
     assert len(runs.timed) <= 4 * MOST_BLOCKS
+
+
+def test_where_other_programs_use_the_cores_processor_time_tells_what_is_faster(root: Path, tmp_path: Path) -> None:
+    """Found on two cores that others used for 75 %: of 753 ms of processor time 277 were left, and the edit was reverted."""
+    faster: Callable[[str], float] = lambda text: 40.0 if "fused" in text else 100.0  # noqa: E731
+    result, _ = verified(tmp_path / "1", Runs(root, faster, noise=0.6, elsewhere=0.75))
+    assert result.verdict == "kept"
+    assert result.because == "faster, by its processor time; other programs used 75% of the cores meanwhile"
+    quiet, _ = verified(tmp_path / "2", Runs(root, faster, noise=0.6))
+    assert quiet.verdict == "reverted"  # what makes these steps uncertain is the program's own
+    on_gpu, _ = verified(tmp_path / "3", Runs(root, faster, noise=0.6, elsewhere=0.75, device="H100"))
+    assert on_gpu.verdict == "reverted"  # there the host's time is not the step's
+    ranks = Runs(root, faster, noise=0.6, elsewhere=0.75)
+    ranks.ranks = 2
+    assert verified(tmp_path / "4", ranks)[0].verdict == "reverted"  # what the others did is not in it
+
+
+def test_what_was_measured_on_a_gpu_is_kept_as_the_gpus(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the code: the pairs of every machine said that they were of a CPU."""
+    monkeypatch.setenv("ADVISOR_MEASUREMENTS", str(tmp_path / "pairs.jsonl"))
+    fixed, verifier = verified(
+        tmp_path / "1", Runs(root, lambda text: 50.0 if "fused" in text else 100.0, device="H100")
+    )
+    project: Any = None
+    command._finish(project, "train.py", [fixed], [], verifier, command.Choices(), time.monotonic(), None)
+    assert '"device":"H100"' in (tmp_path / "pairs.jsonl").read_text()
+
+
+def test_less_processor_time_keeps_no_edit_that_moves_work(root: Path, tmp_path: Path) -> None:
+    assert all(edit(name).moves for name in ("loader-workers", "fewer-workers", "persistent-workers", "threads"))
+    runs = Runs(root, lambda text: 40.0 if "fused" in text else 100.0, noise=0.6, elsewhere=0.75)
+    proposal = proposal_of(root)
+    proposal.edit = replace(proposal.edit, moves=True)
+    verifier = Verifier(cast(Program, runs), proposal.request.files, tmp_path, lambda _line: None)
+    verifier.begin()
+    assert verifier.try_edit(proposal, 1e18).verdict == "reverted"
+
+
+def test_less_processor_time_is_no_gain_where_the_steps_are_longer() -> None:
+    before, after = Side(wall=[100, 90, 110, 100], cpu=[100, 101, 99, 100]), [50.0, 51, 49, 50]
+    assert judge_processor(before, Side(wall=[80, 95, 110, 90], cpu=after)).outcome == "better"
+    assert judge_processor(before, Side(wall=[110, 95, 110, 90], cpu=after)).outcome == "inconclusive"
+    assert judge_processor(Side(wall=[1, 1], cpu=[0, 0]), Side(wall=[1, 1], cpu=[0, 0])).outcome == "inconclusive"
 
 
 def test_other_losses_are_reverted_without_being_timed(root: Path, tmp_path: Path) -> None:
@@ -198,6 +249,46 @@ def test_an_edit_that_changes_nothing_is_hardly_ever_kept(spread: float) -> None
         sides = ((Side(wall=before[:runs]), Side(wall=after[:runs])) for runs in range(2, 13, 2))
         kept += any(judge(*side).outcome == "better" for side in sides)
     assert kept <= 2
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+def test_an_edit_that_changes_nothing_is_hardly_ever_kept_on_a_busy_machine(spread: float) -> None:
+    """Of 300 edits two at most, where wall and processor time are asked after each of six blocks, and wall time is worth little."""
+    import random
+
+    rng = random.Random(1)
+    kept = 0
+    for _ in range(300):
+        walls = [[100 * (1 + rng.gauss(0, 0.3)) for _ in range(12)] for _ in range(2)]
+        cpus = [[100 * (1 + rng.gauss(0, spread)) for _ in range(12)] for _ in range(2)]
+        for runs in range(2, 13, 2):
+            before, after = (Side(wall=wall[:runs], cpu=cpu[:runs]) for wall, cpu in zip(walls, cpus, strict=True))
+            if "better" in (judge(before, after).outcome, judge_processor(before, after).outcome):
+                kept += 1
+                break
+    assert kept <= 2
+
+
+def test_a_program_of_which_nothing_can_be_recorded_is_not_said_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found on a service whose models are called from a thread of its own: its last line was told as that of a failure."""
+    said = "nothing was recorded: no call of a module was seen in the main thread of this process."
+    (tmp_path / "serve.py").write_text(
+        f"import sys\nprint('480 requests')\nsys.stderr.write('advisor: {said}\\n')\nsys.exit(2)\n"
+    )
+    project: Any = type("P", (), {"root": tmp_path, "folder": tmp_path, "script_path": PurePosixPath("serve.py")})()
+    program = Program(project, "serve.py")
+    with pytest.raises(RunFailed) as failed:
+        program._run(Tree(tmp_path, tmp_path.parent / "copy"), [str(tmp_path / "serve.py")])
+    assert failed.value.unrecorded == said
+    failing = type(
+        "Q", (), {"record": staticmethod(lambda *_: (_ for _ in ()).throw(failed.value)), "script": "serve.py"}
+    )()
+    failing.project = project
+    monkeypatch.setattr("advisor.record.require_torch", lambda: None)
+    with pytest.raises(UsageError, match=r"serve\.py runs, but nothing was recorded: no call of a module"):
+        command._record(failing, tmp_path.parent)
 
 
 # ---- the budget, and how a program ended

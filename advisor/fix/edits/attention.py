@@ -160,7 +160,7 @@ def _is_mask(source: Source, chain: Chain, value: cst.BaseExpression) -> bool:
 
 def _is_causal(source: Source, node: cst.CSTNode, mask: str) -> bool:
     """Tell a mask that is a buffer of the class, lower triangular, cut to the length of queries and keys alike."""
-    found = re.fullmatch(r"self\.(\w+)\[:,:,:(\w+),:(\w+)\](!=0)?", mask)
+    found = re.fullmatch(r"self\.(\w+)\[(?::,:,)?:(\w+),:(\w+)\](!=0)?", mask)
     owner = class_around(source, node)
     if found is None or found[2] != found[3] or owner is None:
         return False
@@ -201,23 +201,40 @@ def _softmax_of(source: Source, value: cst.BaseExpression | None) -> cst.BaseExp
 
 
 def _written_anew(
-    source: Source, chain: Chain, body: Sequence[cst.BaseStatement], first: int, last: int
+    source: Source, chain: Chain, body: Sequence[cst.BaseStatement], first: int, behind: int
 ) -> list[Piece]:
-    """Return the pieces that leave the line of the product alone, with the fused function in it."""
+    """Return the pieces that leave the line of the product alone, with the fused function in it.
+
+    *behind* is the line behind the softmax: lines that make the values may stand there, and stay.
+    """
+    weights, last = chain.names[-1], behind
+    while last < len(body) and _makes_another(chain, body[last]):
+        last += 1
     if last >= len(body) or not isinstance(body[last], cst.SimpleStatementLine):
-        raise NotEditable(f"no product follows the softmax at {place(source, body[last - 1])}")
-    line, weights = body[last], chain.names[-1]
+        raise NotEditable(f"no product follows the softmax at {place(source, body[behind - 1])}")
+    line = body[last]
     for node in matchers.findall(line, matchers.OneOf(matchers.BinaryOperation(), matchers.Call())):
         operands = _product(source, node)
         if operands is None or written(operands[0]) != weights or not isinstance(operands[1], cst.Name):
             continue
         call = f"{_function(source)}({chain.arguments(operands[1].value)})"
-        begin, until = (source.line_start(source.lines(each)[0]) for each in (body[first], line))
-        if "#" in source.text[begin : source.end(line)] or chain.names[0] in (chain.q, chain.k):
+        begin, until = (source.line_start(source.lines(each)[0]) for each in (body[first], body[behind]))
+        commented = "#" in source.text[begin : source.end(body[behind])] or "#" in source.code(line)
+        if commented or chain.names[0] in (chain.q, chain.k):
             raise NotEditable(f"comments stand among the lines of attention at {place(source, body[first])}")
-        _check_names(source, chain, body[first : last + 1])
+        _check_names(source, chain, [*body[first:behind], line])
         return [Piece(begin, until, ""), Piece(source.start(node), source.end(node), call)]
     raise NotEditable(f"what follows the softmax at {place(source, body[last - 1])} is no product with plain values")
+
+
+def _makes_another(chain: Chain, statement: cst.BaseStatement) -> bool:
+    """Tell a line that gives another name a value without the scores, and changes none that they are made of."""
+    name, value = _assignment(statement)
+    if name is None or value is None or matchers.findall(value, matchers.NamedExpr()):
+        return False
+    read = {written(each) for each in matchers.findall(value, matchers.Name())}
+    taken = {chain.q, chain.k, *re.findall(r"[A-Za-z_]\w*", f"{chain.mask} {chain.scale}")}
+    return not read & set(chain.names) and name not in taken | set(chain.names)
 
 
 def _check_names(source: Source, chain: Chain, lines: Sequence[cst.BaseStatement]) -> None:

@@ -10,6 +10,7 @@ from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
 _MODULES = ("torch.nn.",)
+_CONVERTING = ("float", "long", "int", "bool", "half", "bfloat16", "to", "type", "double")
 
 
 def _make(request: Request) -> Iterator[Change]:
@@ -28,14 +29,23 @@ def _entries(source: Source) -> Iterator[Piece]:
     for call in source.calls("torch.from_numpy"):
         if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
             continue
-        holder = source.parent(call)
-        converted = isinstance(holder, cst.Attribute) and holder.attr.value in (
-            "float", "long", "int", "bool", "half", "bfloat16", "to", "type", "double",
-        )  # fmt: skip
         value = call.args[0].value
-        if converted or not _may_be_float(source, value):
+        if _is_converted(source, call) or not _may_be_float(source, value):
             continue
         yield Piece(source.end(call), source.end(call), ".float()")
+
+
+def _is_converted(source: Source, call: cst.Call) -> bool:
+    """Tell a tensor that a method behind it in the same expression gives another type, or may: ``x.unsqueeze(0).to(dtype)``."""
+    at: cst.CSTNode = call
+    holder = source.parent(at)
+    while isinstance(holder, cst.Attribute) and holder.value is at:
+        if holder.attr.value in _CONVERTING:
+            return True
+        outer = source.parent(holder)
+        at = outer if isinstance(outer, cst.Call) and outer.func is holder else holder
+        holder = source.parent(at)
+    return False
 
 
 def _may_be_float(source: Source, value: cst.BaseExpression) -> bool:

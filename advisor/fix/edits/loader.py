@@ -87,13 +87,15 @@ EDITS = (
         "Load the batches in worker processes",
         ("data-loading/single-process-loader", "cpu/loader-wait"),
         _workers,
+        moves=True,
     ),
-    Edit("fewer-workers", "Load with fewer workers than there are cores", ("cpu/slow-workers",), _fewer),
+    Edit("fewer-workers", "Load with fewer workers than there are cores", ("cpu/slow-workers",), _fewer, moves=True),
     Edit(
         "persistent-workers",
         "Keep the workers from one epoch to the next",
         ("data-loading/worker-restart", "cpu/worker-restart"),
         _persistent,
+        moves=True,
     ),
     Edit(
         "pinned-batches",

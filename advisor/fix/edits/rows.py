@@ -24,6 +24,7 @@ _KEPT = (
     "prefetch_factor",
     "timeout",
     "multiprocessing_context",
+    "generator",
 )
 _MOST_PLAIN = 3
 _DEPTH = 6
@@ -184,7 +185,14 @@ def _sampler(source: Source, call: cst.Call) -> tuple[str, list[Piece]]:
         raise NotEditable(f"whether the loader at {where} shuffles is not certain")
     order = "RandomSampler" if shuffle == "True" else "SequentialSampler"
     prefix, pieces = _names(source, call, "BatchSampler", *([order] if own is None else []))
-    rows = f"{prefix}{order}({dataset.value})" if own is None else source.code(own)
+    # The loader itself draws a number of its generator before the sampler does: it keeps it.
+    generator = value_of(source, call, "generator")
+    drawn = ""
+    if generator is not None and order == "RandomSampler":
+        if not isinstance(generator, cst.Name | cst.Attribute):
+            raise NotEditable(f"the generator of the loader at {where} has no name")
+        drawn = f", generator={source.code(generator)}"
+    rows = f"{prefix}{order}({dataset.value}{drawn})" if own is None else source.code(own)
     return f"{prefix}BatchSampler({rows}, {source.code(size)}, drop_last={drop})", pieces
 
 

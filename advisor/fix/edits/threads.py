@@ -33,4 +33,6 @@ def _make(request: Request) -> Iterator[Change]:
     )
 
 
-EDITS = (Edit("threads", "Use as many threads as there are cores", ("cpu/thread-oversubscription",), _make),)
+EDITS = (
+    Edit("threads", "Use as many threads as there are cores", ("cpu/thread-oversubscription",), _make, moves=True),
+)
