@@ -370,8 +370,8 @@ class Told(NamedTuple):
     """Collectives of which others of one kind, size and group tell the length of the exchange.
 
     ``work`` is an index into `Recording.work`, ``fastest`` the ns of the exchange itself, ``last`` flags those in which this
-    rank waited for nobody. ``smaller`` are others of their kind and group, too few of their size to tell, that send no more than
-    some of these: their exchange takes ``at_most`` so many ns.
+    rank waited for nobody. ``smaller`` are others of their kind and group, too few of their size to tell, beside which others
+    send as much or more: their exchange takes ``at_most`` so many ns.
     """
 
     work: Ints
@@ -396,15 +396,12 @@ def exchange(context: Context) -> Told:
     if not len(here):
         return Told(here, here, np.zeros(0, np.bool_), here, here)
     dur = work.end[rows] - work.start[rows]
-    sort = np.unique(keys[here], axis=0, return_inverse=True)[1].reshape(-1)
-    fastest = np.full(len(here), -1, np.int64)
-    for code in np.flatnonzero(np.bincount(sort) >= _ENOUGH).tolist():
-        fastest[sort == code] = round(float(np.percentile(dur[here[sort == code]], _FASTEST)))
-    smaller, at_most = _bounded(here, keys, fastest)
-    here, fastest = here[fastest >= 0], fastest[fastest >= 0]
+    count, least = _bounded(keys[here], dur[here])
     order = np.argsort(work.start[rows[here]], kind="stable")
-    here, fastest = here[order], fastest[order]
-    return Told(rows[here], fastest, dur[here] <= _LAST * fastest, rows[smaller], at_most)
+    here, count, least = here[order], count[order], least[order]
+    alike, smaller = count >= _ENOUGH, (count < _ENOUGH) & (least >= 0)
+    last = dur[here[alike]] <= _LAST * least[alike]
+    return Told(rows[here[alike]], least[alike], last, rows[here[smaller]], least[smaller])
 
 
 def beyond(context: Context) -> Ints:
@@ -416,18 +413,30 @@ def beyond(context: Context) -> Ints:
     return out
 
 
-def _bounded(here: Ints, keys: Ints, fastest: Ints) -> tuple[Ints, Ints]:
-    """Return those of some collectives whose own length is not told, and what larger ones of their kind and group allow them."""
-    found, limits = [], []
-    tellers = np.flatnonzero(fastest >= 0)
-    for at in np.flatnonzero(fastest < 0).tolist():
-        kind, sent, group = keys[here[at]].tolist()
-        like = keys[here[tellers]]
-        larger = (like[:, 0] == kind) & (like[:, 2] == group) & (like[:, 1] >= sent)
-        if larger.any():
-            found.append(int(here[at]))
-            limits.append(int(fastest[tellers[larger]].min()))
-    return np.array(found, np.int64), np.array(limits, np.int64)
+def _bounded(keys: Ints, dur: Ints) -> tuple[Ints, Ints]:
+    """Return how many of some collectives are alike, and the ns that the exchange of each takes at most; -1 where nothing tells.
+
+    *keys* are kind, bytes and group. The fastest of those of one size tells; where they are too few, with those of the next
+    larger sizes. And over the same link a message takes no longer than a larger one.
+    """
+    order = np.lexsort((-keys[:, 1], keys[:, 2], keys[:, 0]))
+    keys, dur = keys[order], dur[order]
+    begins = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1)))
+    ends = np.append(begins[1:], len(keys))
+    count, least = np.zeros(len(keys), np.int64), np.full(len(keys), -1, np.int64)
+    first, among, bound = 0, (-1, -1), -1
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        kind, _, group = keys[begin].tolist()
+        if (kind, group) != among:
+            first, among, bound = begin, (kind, group), -1
+        if end - first >= _ENOUGH:
+            # The next larger ones come before: all of a size count, and no more sizes than it takes.
+            nearest = int(begins[np.searchsorted(begins, min(begin, end - _ENOUGH), side="right") - 1])
+            fastest = round(float(np.percentile(dur[nearest:end], _FASTEST)))
+            bound = fastest if bound < 0 else min(bound, fastest)
+        count[begin:end], least[begin:end] = end - begin, bound
+    back = np.argsort(order)
+    return count[back], least[back]
 
 
 FRAME = Frame(

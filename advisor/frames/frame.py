@@ -62,7 +62,8 @@ class Frame:
     ``parts`` holds those segments with the row that each belongs to, where rows share none. ``evidence`` is what a rule shows
     of the matched rows where it does not say so itself, with ``no_op`` in place of an operator where there is none, and
     ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the rows shortens: by default the
-    idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the waits that a fix does away with;
+    idle time that they own, and none where the rows are GPU work. ``spares`` is the host's time that goes with the rows where a fix
+    removes them, behind the GPU's work as well. ``frees`` are nodes of the waits that a fix does away with;
     ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. ``returns`` are the
     parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. ``excess`` is a column
     of ns that a row takes too long: what the gate compares of rows that own no time. Raises
@@ -77,6 +78,7 @@ class Frame:
     parts: Callable[[Context], tuple[Ints, Ints]] | None = None
     timeless: bool = False
     shortens: Stretches | None = None
+    spares: Stretches | None = None
     frees: Pick | None = None
     encloses: Pick | None = None
     returns: Callable[[Context, Bools], tuple[float, float]] | None = None

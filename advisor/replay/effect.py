@@ -138,9 +138,9 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
         _capture(context, graph, keep, share)
-    spans = context.once(clock).spans(_host_spans(context, frame, claim))
-    if len(spans.start):
-        _on_host(graph, keep, spans, share)
+    for stretches in (_host_spans(context, frame, claim), _spared(context, frame, claim)):
+        if len(stretches.start):
+            _on_host(graph, keep, context.once(clock).spans(stretches), share)
     if frame.frees is not None and action in ("unblock", "hide", "remove", "merge"):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
         keep.free[_freed(context, frame, graph, claim)] = share
@@ -173,6 +173,8 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     if frame.shortens is not None and replay.action in ("remove", "scale"):
         spans = context.once(clock).spans(_host_spans(context, frame, claim))
         total += float(covered(busy, spans.start, spans.end).sum())
+    spared = context.once(clock).spans(_spared(context, frame, claim))
+    total += float(covered(busy, spared.start, spared.end).sum())
     if replay.action == "unblock":
         freed = _freed(context, frame, graph, claim)
         total += float(covered(busy, graph.start[freed], graph.end[freed]).sum())
@@ -461,6 +463,12 @@ def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
         stops = stopped(context)
         spans = union(np.append(spans.start, stops.start), np.append(spans.end, stops.end))
     return spans
+
+
+def _spared(context: Context, frame: Frame, claim: Claim) -> Spans:
+    """The stretches of the host's time that go with what the fix removes, whatever the device does meanwhile."""
+    removed = claim.rule.replay is not None and claim.rule.replay.action == "remove"
+    return frame.spares(context, claim.rows) if removed and frame.spares is not None else EMPTY
 
 
 def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:

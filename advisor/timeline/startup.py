@@ -344,7 +344,7 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     loading |= rare & (dur >= np.maximum(LONG_NS, like))
     busy = recording.busy(recording.devices[0]) if recording.devices else EMPTY
     idle = 2 * covered(busy, host.start[calls], host.end[calls]) < dur
-    loading &= idle
+    loading &= idle & ~(launch & _held_behind(recording, calls))
     first_use = int(host.start[_device_calls(recording)].min(initial=np.iinfo(np.int64).max))
     opens = loading & rare & _match(recording, _ASKS, names) & (host.start[calls] < first_use)
     for kind, chosen in ((CONTEXT, calls[opens]), (LOADING, calls[loading & ~opens])):
@@ -353,6 +353,18 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     frees = long & idle & (dur >= _SURELY_NS) & _match(recording, _FREES, names) & _in_libraries(recording, calls)
     _add_denser(recording, LOADING, calls[frees], _launched(recording), rows)
     _add_denser(recording, ALLOCATION, calls[long & ~frees], _launched(recording), rows)
+
+
+def _held_behind(recording: Recording, calls: Ints) -> Bools:
+    """Flag launches most of whose time lies behind the end of the kernel that they launched: that was loaded by then."""
+    work, host = recording.work, recording.host
+    linked = np.flatnonzero(work.launch >= 0)
+    done = np.full(host.size, np.iinfo(np.int64).max)
+    np.minimum.at(done, work.launch[linked], work.end[linked])
+    flags: Bools = (
+        2 * (host.end[calls] - np.minimum(done[calls], host.end[calls])) > host.end[calls] - host.start[calls]
+    )
+    return flags
 
 
 def _device_calls(recording: Recording) -> Ints:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 COLUMNS, LINES = 100, 2
 _LONGEST_NAME, _MIDDLE_NAME, _SHORT_NAME = 60, 44, 28
 FIRST = " First, "
+_NAMES = re.compile(r"^(Call \S+)(?:, \S+)+ and \S+")
+"""Start of the title of a fix that names several functions."""
 
 ON_GPU = {
     "compute": "the {device} computes",
@@ -200,8 +202,9 @@ def texts(parts: Parts, fix: str) -> Iterator[str]:
 
 
 def clauses(title: str) -> tuple[str, str]:
-    """Return a title, and its first clause."""
-    return title, re.split(r"[,;] (?:and |or |with )?", title, maxsplit=1)[0]
+    """Return a title, and its first clause; of several functions that are to be called otherwise, that names the first."""
+    shorter = _NAMES.sub(r"\1 and others", title, count=1)
+    return title, re.split(r"[,;] (?:and |or |with )?", shorter, maxsplit=1)[0]
 
 
 def first_clause(title: str) -> str:

@@ -34,7 +34,7 @@ def a_report_in_every_step() -> TraceBuilder:
     cost_share=0.9,
     severity="high",
     line="train.py:20",
-    fix="Call reset_stateful_hooks once and keep the result, or move it out of the step",
+    fix="Call reset_stateful_hooks once, or outside the step",
 )
 def a_library_walks_its_hooks() -> TraceBuilder:
     return behind(calling(HOOKS, 9000), work_us=1000, device="AMD Instinct MI300X")
@@ -44,7 +44,7 @@ def a_library_walks_its_hooks() -> TraceBuilder:
 @fires(
     cost_ms=10.5,
     severity="high",
-    fix="Call reset_stateful_hooks and write once and keep the result, or move it out of the step",
+    fix="Call reset_stateful_hooks and write once, or outside the step",
 )
 def three_functions() -> TraceBuilder:
     def part(b: TraceBuilder) -> None:

@@ -1,6 +1,7 @@
 """Proof of kernels/slow-optimizer: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.accelerators import Accelerator
 from advisor.testing.incomplete import host_alone, kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 from advisor.testing.workloads import GEMM
@@ -44,6 +45,26 @@ def muon_on_amd() -> TraceBuilder:
 )
 def a_loop_over_parameters() -> TraceBuilder:
     return steps(name="Adam", op="aten::addcmul_")
+
+
+# Thirty operators of 100 us in each step of 4 ms: the host's, but for 10 of a kernel.
+@fires(
+    cost_ms=3,
+    severity="high",
+    fix="Compile the optimizer's step: lists of tensors may run one by one on this device",
+)
+def a_loop_over_parameters_on_an_accelerator() -> TraceBuilder:
+    b = Accelerator()
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.job("mm_kernel", 980, waits=True)
+            with b.annotation("Optimizer.step#Adam.step"):
+                for _ in range(30):
+                    with b.op("aten::addcmul_"):
+                        b.idle(us=80)
+                        b.job("addcmul_kernel", 10)
+    return b
 
 
 @quiet

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.paths import ROOT
 from support.traces import analysis
@@ -23,6 +24,7 @@ from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
 A100, V100 = "NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-32GB"
+GEMM = "volta_sgemm_128x64_nn"
 
 
 def built(b: TraceBuilder) -> Trace:
@@ -647,3 +649,37 @@ def test_a_host_as_slow_as_the_interval_is_long_is_not_ahead_for_long() -> None:
     copy = finding(result, "transfer/d2h-sync-copy")
     assert copy.saving is not None
     assert copy.saving.high_ms == pytest.approx(0.205, abs=0.01)
+
+
+def recomputing() -> TraceBuilder:
+    """Four steps of a product of 3 ms; behind it a backward node runs a block again, which takes the host 1 ms and two calls."""
+    b = TraceBuilder(A100, host_us=10, latency_us=0, with_stack=False)
+    for step in range(4):
+        seq = 100 * (step + 1)
+        with b.step():
+            with b.op("CheckpointFunction", seq=seq), b.op("aten::mm"):
+                b.kernel(GEMM, us=3_000)
+            b.idle(us=10)
+            with b.backward("CheckpointFunctionBackward", seq):
+                b.idle(us=200)  # what was kept is taken out
+                with b.op("aten::linear", seq=seq + 1):
+                    b.kernel(GEMM, us=100)
+                b.idle(us=1_000)
+                with b.op("aten::gelu", seq=seq + 2):
+                    b.kernel("void at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>", us=100)
+                b.idle(us=10)
+            b.sync()
+    return b
+
+
+def test_a_forward_pass_that_is_not_run_again_takes_the_host_no_time_though_the_gpu_works_meanwhile() -> None:
+    rule = "memory/unmeasured-checkpointing"
+    trace = built(recomputing())
+    replay = Replay(trace.context)
+    assert replay.graph is not None
+    claim = engine.run(trace, load([builtin_rules_dir()]), only=[rule]).matches[rule]
+    assert replay.behind_ms(claim, []) == pytest.approx(1.02)
+    keep = effect(trace.context, replay.graph, claim, hopeful=True)
+    gone = (1 - keep.think) * np.maximum(replay.graph.think, 0)
+    # And the 210 us that lead to the first launch go with it, as with any that is removed.
+    assert gone.sum() / 4e3 == pytest.approx(1_210)

@@ -422,6 +422,19 @@ def test_in_a_warm_recording_even_a_very_slow_one(device: str, tmp_path: Path) -
 
 
 @both
+@pytest.mark.parametrize(("begins_us", "count"), [(5, 0), (900, 1)])
+def test_a_launch_that_returns_long_after_its_kernel_has_run_loaded_nothing(
+    begins_us: int, count: int, device: str, tmp_path: Path
+) -> None:
+    b = builder(device)
+    b.kernel(
+        "gemm", us=4, host_us=1_400, at_us=begins_us
+    )  # after 9 us it has run; or it begins late, when it is loaded
+    steady(b)
+    assert found(b, tmp_path) == [("loading", api(device, "cudaLaunchKernel"), 1_400)] * count
+
+
+@both
 def test_a_full_queue(device: str, tmp_path: Path) -> None:
     b = builder(device)
     b.kernel("gemm", us=100_000)

@@ -45,6 +45,7 @@ from advisor.views.phrasing import (
     WAITING,
     WAITING_BRIEFLY,
     Clause,
+    clauses,
     short_name,
 )
 
@@ -326,6 +327,18 @@ def test_findings_in_another_order_change_what_to_do_first() -> None:
     )
     assert reordered(before, [load, pin], [load, pin]) == before
     assert reordered(None, [load], [pin]) is None
+
+
+@pytest.mark.parametrize(
+    ("title", "clause"),
+    [
+        ("Call find_device, reset_hooks and write once, or outside the step", "Call find_device and others once"),
+        ("Call find_device and write once, or outside the step", "Call find_device and write once"),
+        ("Take all parameters in one step, and compile what is left", "Take all parameters in one step"),
+    ],
+)
+def test_of_functions_that_do_not_fit_the_first_is_named_with_what_to_do(title: str, clause: str) -> None:
+    assert clauses(title) == (title, clause)
 
 
 def test_an_older_analysis_has_none() -> None:

@@ -10,7 +10,7 @@ from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
 from advisor.frames.patterns.tree import Pairs, join
 from advisor.frames.schema import COMMON, Schema, integer, real, text
-from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, union
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY, OWNED
@@ -254,12 +254,23 @@ def _returns_on_cpu(context: Context, patterns: Patterns, mask: Bools) -> tuple[
     return sure, can
 
 
+def _forward_again(context: Context, mask: Bools) -> Spans:
+    """Stretches in which the host runs a forward pass again."""
+    kinds = context.once(find).kinds
+    chosen = np.flatnonzero(
+        mask & np.repeat([part.kind == "recompute" for part in kinds], [len(part) for part in kinds])
+    )
+    begin, end = (np.concatenate([EMPTY.start, *times]) for times in ([p.begin for p in kinds], [p.end for p in kinds]))
+    return union(begin[chosen], end[chosen])
+
+
 FRAME = Frame(
     SCHEMA,
     build,
     evidence=("kind", "op", COUNT, *TIME),
     rows=Rows(events=_events),
     owns=_claims,
+    spares=_forward_again,
     encloses=_inside,
     returns=_returns,
 )
