@@ -31,7 +31,7 @@ def with_length(values: list[Any], t: int) -> list[Any]:
 
 
 def rows(
-    turn: list[Op], tmp_path: Path, *, turns: int = 8, first: int = 1, by: int = 1, behind: int = 0
+    turn: list[Op], tmp_path: Path, *, turns: int = 8, first: int = 1, by: int = 1, behind: int = 0, idle: float = 3
 ) -> list[dict[str, Any]]:
     """Rows of a step of turns: operators of 10 us, but the recurrent layer, which takes 10 us a position; as long backward."""
     b = TraceBuilder(None, host_us=0)
@@ -40,7 +40,7 @@ def rows(
         with b.op("aten::mkldnn_convolution", us=50):
             pass
         for number, t in enumerate(lengths):
-            b.idle(us=3)
+            b.idle(us=idle)
             for place, (name, shapes, values) in enumerate(turn):
                 texts = [str(text) for text in with_length(values, t)]
                 us = 10 * t if name == "aten::gru" else 10
@@ -112,6 +112,14 @@ def test_prefixes_may_grow_by_more_than_one_and_begin_late(tmp_path: Path) -> No
 )
 def test_what_a_turn_may_hold(tmp_path: Path, turn: list[Op], found: list[str]) -> None:
     assert [row["detail"] for row in rows(turn, tmp_path)] == found
+
+
+def test_long_stretches_of_python_in_the_loop_are_its_own(tmp_path: Path) -> None:
+    (row,) = rows(TURN, tmp_path, idle=300)
+    # Seven stretches of 300 us; that before the first turn is outside.
+    assert (row["cost_ns"], row["idle_ns"]) == (1_200_000 + 2_100_000, 2_100_000)
+    kept = 2 * (80 + 2 * 10 * 8 / 7.5 + 0.3 * 80) + 2100 / 8
+    assert row["part"] == pytest.approx(1 - kept / 3300, abs=1e-4)
 
 
 def test_fewer_than_eight_prefixes_are_none(tmp_path: Path) -> None:

@@ -416,7 +416,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
     },
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
-    "cpu/copied-model": lambda scope: {"model": nn.Linear(3, 4), "target": nn.Linear(3, 4)},
+    "cpu/copied-model": lambda scope: {"copy": copy, "model": nn.Linear(3, 4), "target": nn.Linear(3, 4)},
     "cpu/growing-prefix": lambda scope: {
         "table": (table := torch.rand(9, 9)),
         "model": lambda ids: table[ids].cumsum(1),  # sees nothing behind a position

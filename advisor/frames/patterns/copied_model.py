@@ -19,6 +19,7 @@ from advisor.timeline.ledger import OWNED
 _DEEP = re.compile(r"^(?:__deepcopy__|_?deepcopy\w*)$")
 _LOADS = re.compile(r"^_?load_(?:from_)?state_dict$")
 _SAVES = re.compile(r"^(?:_save_to_)?state_dict$")
+_DEEPLY, _LOADED, _SAVED = 1, 2, 3
 _LEAST = 8
 """Parameters from which on a copy is that of a model, and not of a layer or of samples."""
 
@@ -35,18 +36,19 @@ def copied_models(tree: Tree) -> Occurrences | None:
     if not deep.any() and not loads.any():
         return None
     items = items_of(tree, modules=False)[0]
-    kind = np.select([each[tree.host.attributes.library[items]] for each in (deep, loads, saves)], [1, 2, 3], 0)
+    kind = np.select(
+        [each[tree.host.attributes.library[items]] for each in (deep, loads, saves)], [_DEEPLY, _LOADED, _SAVED], 0
+    )
     found = []
     for first, last in _stretches(tree, items, kind):
-        copied, how = _copied(tree, items[first:last], kind[first:last])
-        if copied >= _LEAST:
-            found.append((first, last, copied, how))
+        count, how = _copied(tree, items[first:last], kind[first:last])
+        if count >= _LEAST:
+            found.append((first, last, count, how))
     if not found:
         return None
-    low, high, copied, how = (np.array(column, np.int64) for column in zip(*found, strict=True))
-    return _occurrences(
-        tree, items, (low, high), copied, ["load_state_dict" if one == 2 else "deepcopy" for one in how]
-    )
+    low, high, copied, ways = (np.array(column, np.int64) for column in zip(*found, strict=True))
+    details = ["load_state_dict" if one == _LOADED else "deepcopy" for one in ways.tolist()]
+    return _occurrences(tree, items, (low, high), copied, details)
 
 
 def _within(tree: Tree, called: re.Pattern[str]) -> Bools:
@@ -70,17 +72,17 @@ def _stretches(tree: Tree, items: Ints, kind: Ints) -> list[tuple[int, int]]:
 
 
 def _copied(tree: Tree, nodes: Ints, kind: Ints) -> tuple[int, int]:
-    """The number of parameters that a stretch copies, and how: 1 by deepcopy, 2 by load_state_dict."""
+    """The number of parameters that a stretch copies, and how."""
     names = [tree.context.names[code] for code in tree.host.name[nodes].tolist()]
     # copy.deepcopy clones a parameter and wraps the clone, which detaches it; of other tensors it makes new ones and sets them.
     wrapped = sum(
-        one == "aten::clone" and two == "aten::detach" and how == 1
+        one == "aten::clone" and two == "aten::detach" and how == _DEEPLY
         for one, two, how in zip(names, names[1:], kind.tolist(), strict=False)
     )
     # What is loaded without a state_dict() just before it comes from a file, or is kept.
-    saved = bool((kind == 3).any())
-    loaded = sum(name == "aten::copy_" and how == 2 for name, how in zip(names, kind.tolist(), strict=True))
-    return (wrapped, 1) if wrapped else (loaded if saved else 0, 2)
+    saved = bool((kind == _SAVED).any())
+    loaded = sum(name == "aten::copy_" and how == _LOADED for name, how in zip(names, kind.tolist(), strict=True))
+    return (wrapped, _DEEPLY) if wrapped else (loaded if saved else 0, _LOADED)
 
 
 def _occurrences(tree: Tree, items: Ints, found: tuple[Ints, Ints], copied: Ints, how: list[str]) -> Occurrences:

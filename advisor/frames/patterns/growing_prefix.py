@@ -14,13 +14,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from advisor.frames.patterns.dense_embedding import Floats
+from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.loop import items_of
 from advisor.frames.patterns.operands import numbers
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.frames.patterns.turns import JOINS, LEAST, owned
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
+from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
 _LONGEST = 2000
@@ -82,7 +83,7 @@ class _Prefixes:
 
     @cached_property
     def grows(self) -> list[bool]:
-        """Whether an operator is given more in each turn than in the one before."""
+        """Flags of operators that are given more in each turn than in the one before."""
         each = [len(np.unique(codes)) == self.count for codes in self.codes.T]
         return [
             many and any(map(_more, now, old)) if len(now) == len(old) else many
@@ -128,7 +129,7 @@ def growing_prefixes(tree: Tree) -> Occurrences | None:
     source = np.full(host.size, -1, np.int64)
     source[marked] = marked
     of = host.with_backward(source)[tree.context.op_rows]
-    ops, python, part = owned(tree, of, own, rate, len(found))
+    ops, python, part = _with_pauses(tree, found, *owned(tree, of, own, rate, len(found)))
     node = np.array([one.nodes[0, 0] for one in found], np.int64)
     return Occurrences(
         kind="growing-prefix",
@@ -150,6 +151,23 @@ def growing_prefixes(tree: Tree) -> Occurrences | None:
             for one in found
         ],
     )
+
+
+def _with_pauses(
+    tree: Tree, found: list[_Prefixes], ops: Pairs, python: Pairs, part: Ints
+) -> tuple[Pairs, Pairs, Ints]:
+    """Return what loops own, with the longer stretches of Python inside of them as well, which one call runs once."""
+    ledger, host, count = tree.context.ledger, tree.host, len(found)
+    begin = host.start[np.array([one.nodes[0, 0] for one in found])]
+    end = host.end[np.array([one.nodes[-1, -1] for one in found])]
+    first = np.searchsorted(ledger.start_ns, begin, side="left")
+    inside = spread(first, np.maximum(np.searchsorted(ledger.end_ns, end, side="right"), first))
+    more = inside.where(ledger.through("host")[inside.index] & ~np.isin(inside.index, python.index))
+    known = ops.total(ledger.cost(len(tree.context.op_rows), *OWNED), count) + python.total(ledger.dur_ns, count)
+    added = more.total(ledger.dur_ns, count)
+    once = np.array([1 / one.count for one in found])
+    whole = part * known + MILLION * (1 - once) * added
+    return ops, join(python, more), np.rint(whole / np.maximum(known + added, 1)).astype(np.int64)
 
 
 def _loops(tree: Tree) -> list[_Prefixes]:
@@ -237,9 +255,7 @@ def _allowed(one: _Prefixes, place: int) -> bool:
         values = one.values(place)
         return len(values) > _TWO_WAYS[name] and values[_TWO_WAYS[name]] == "False"
     if _PRODUCTS.match(name):
-        tensors = [at for at, shape in enumerate(operands) if len(shape) > 1]
-        larger = [at for at in tensors if one.growing(place, at)]
-        return len(tensors) > 1 and (larger == tensors[:1] or all(len(operands[at]) > 2 for at in larger))
+        return _multiplied(one, place)
     if name in ("aten::all", "aten::any"):
         return bool(operands) and _square(operands[0])  # whether a mask is the causal one
     if JOINS.match(name):
@@ -248,6 +264,14 @@ def _allowed(one: _Prefixes, place: int) -> bool:
         along = numbers(one.values(place), 1)
         return bool(operands) and along in ((-1,), (len(operands[0]) - 1,))
     return name == _FUSED or _EACH.match(name) is not None
+
+
+def _multiplied(one: _Prefixes, place: int) -> bool:
+    """Tell whether a product is one of positions with a matrix, or one of a batch of them, as in attention."""
+    operands = one.operands[place]
+    tensors = [at for at, shape in enumerate(operands) if len(shape) > 1]
+    larger = [at for at in tensors if one.growing(place, at)]
+    return len(tensors) > 1 and (larger == tensors[:1] or all(len(operands[at]) > 2 for at in larger))
 
 
 def _written(one: _Prefixes) -> bool:
