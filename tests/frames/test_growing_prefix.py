@@ -96,6 +96,9 @@ def test_prefixes_may_grow_by_more_than_one_and_begin_late(tmp_path: Path) -> No
         ),
         pytest.param([*TURN, ("aten::copy_", [[BATCH, 3], [BATCH, 3]], [])], ["recurrent"], id="written elsewhere"),
         pytest.param(
+            [*TURN, ("aten::where", [[LENGTH], [BATCH, LENGTH, WIDTH], [BATCH, 1, WIDTH]], [])], [], id="computed anew"
+        ),
+        pytest.param(
             [("aten::slice", [["T", LENGTH, WIDTH], [], [], []], SLICE[2]), *TURN[1:]],
             [],
             id="of a tensor that grows itself",

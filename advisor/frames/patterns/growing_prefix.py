@@ -275,19 +275,21 @@ def _multiplied(one: _Prefixes, place: int) -> bool:
 
 
 def _written(one: _Prefixes) -> bool:
-    """Tell whether a turn writes into a tensor as large as one that it slices, or as one position of that."""
-    sizes = set[int]()
+    """Tell whether a turn computes a tensor that it slices anew, or writes into one as large, or as one position of that."""
+    wholes, sizes = set[Shape](), set[int]()
     for place, name in enumerate(one.names):
         shapes = one.operands[place]
         if name == _SLICE and not one.grows[place] and shapes and len(np.unique(one.codes[:, place])) == 1:
             told = numbers(one.values(place), 1)
             if told and -len(shapes[0]) <= told[0] < len(shapes[0]) and shapes[0][told[0]]:
+                wholes.add(shapes[0])
                 sizes |= {size_of(shapes[0]), size_of(shapes[0]) // shapes[0][told[0]]}
-    return any(
-        _WRITES.match(name) is not None and size_of(one.operands[place][0]) in sizes
-        for place, name in enumerate(one.names)
-        if one.operands[place]
-    )
+    for name, shapes in zip(one.names, one.operands, strict=True):
+        if shapes and _WRITES.match(name) and size_of(shapes[0]) in sizes:
+            return True
+        if _EACH.match(name) and not wholes.isdisjoint(shapes):
+            return True
+    return False
 
 
 def _ends_at_last(one: _Prefixes, growing: list[int]) -> bool:
