@@ -416,6 +416,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
     },
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
+    "cpu/copied-model": lambda scope: {"copy": copy, "model": nn.Linear(3, 4), "target": nn.Linear(3, 4)},
+    "cpu/growing-prefix": lambda scope: {
+        "table": (table := torch.rand(9, 9)),
+        "model": lambda ids: table[ids].cumsum(1),  # sees nothing behind a position
+    },
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "kernels/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "kernels/separate-heads": lambda scope: {"n_embd": 8, "head_size": 4, "num_heads": 2, "block_size": 6},
@@ -836,6 +841,18 @@ if forward is not None:
 """,
     "cpu/tiny-operators": '"forward" in globals() and forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))',
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
+    "cpu/copied-model": """
+model.weight.data.add_(1)
+kept = after_step()
+for net in (kept, target):
+    assert net is not model and torch.equal(net.weight, model.weight) and torch.equal(net.bias, model.bias)
+    assert net.weight.requires_grad and net.weight.is_leaf
+""",
+    "cpu/growing-prefix": """
+ids = torch.tensor([[0, 3, 2, 1, 8], [4, 4, 7, 5, 6]])
+one_by_one = [F.cross_entropy(table[ids[:, :t]].sum(1), ids[:, t]) for t in range(1, 5)]
+assert torch.allclose(loss_of(ids), torch.stack(one_by_one).mean())
+""",
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
     "kernels/separate-heads": "assert attend(torch.rand(3, 5, 8)).shape == (3, 5, 8)",
     "cpu/separate-heads": "assert attend(torch.rand(3, 5, 8)).shape == (3, 5, 8)",

@@ -45,7 +45,10 @@ SCHEMA = Schema(
              "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "
              "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (a large tensor "
              "is computed, and a small part of it taken), unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
-             "inputs that are known), separate-layers (of equal shapes, called one by one), "
+             "inputs that are known), growing-prefix (on the CPU, of a known sequence, which goes through a "
+             "causal model by itself), "
+             "copied-model (a model that Python copies tensor by tensor, on the CPU), separate-layers (of equal shapes, called "
+             "one by one), "
              "separate-heads (of one attention, which run one by one), class-loop (a tensor is "
              "compared with one number after the other, and counted or picked by each mask), "
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
@@ -63,9 +66,10 @@ SCHEMA = Schema(
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
-                "repeated-slicing, unrolled-cell, separate-layers, separate-heads, class-loop or fft-shift on the "
-                "CPU the Python that leads to its operators"),
-        integer("repeats", "", "turns of a loop, of an unrolled-cell or of separate-layers; heads of separate-heads; different "
+                "repeated-slicing, unrolled-cell, growing-prefix, copied-model, separate-layers, separate-heads, class-loop or "
+                "fft-shift on the CPU the Python that leads to its operators"),
+        integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix or of separate-layers; "
+                "parameters of a copied-model; heads of separate-heads; different "
                 "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients that "
                 "nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an output of "
                 "a convolution; places that are read of a full-sort; quantiles of a quantile-sort; copies of an expanded; slices "
@@ -81,7 +85,8 @@ SCHEMA = Schema(
                 "pairwise: "
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
-                "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
+                "repeated-backward that were run before; hidden state of an unrolled-cell; positions of the longest "
+                "growing-prefix; elements of a weight of "
                 "separate-layers or separate-heads; rank of an unmerged-adapter; elements that a class-loop compares or an "
                 "fft-shift moves; places of each of uneven-rows or padded-rows; tokens of an uncached-prefix; elements of what is "
                 "rebuilt; NULL for other kinds"),
@@ -90,8 +95,9 @@ SCHEMA = Schema(
              "selection does not, of a repeated-slicing the time without the slices' own parts of their gradients, of "
              "repeated-rows what a layer for each part does not, of pairwise what a product does not, of a product-order or an "
              "enlarged what the other order does not, of a one-hot what a lookup does not, of a late-pick what is not taken, of "
-             "an unrolled-cell what the whole layer does not, of separate-layers or separate-heads what a batched product does "
-             "not, of a class-loop what a count or sum of each element once does not, of an expanded all copies but one, of "
+             "an unrolled-cell what the whole layer does not, of a growing-prefix what one call on the longest does "
+             "not, of a copied-model what is not copying of numbers, of separate-layers or separate-heads what a batched product "
+             "does not, of a class-loop what a count or sum of each element once does not, of an expanded all copies but one, of "
              "uneven-rows what is padding, of an fft-shift what a factor in its place does not, of attention squared, of an "
              "uncached-prefix its share of the width, likewise, and of padded-rows what of it goes where widths are rounded up to "
              "a few, of a shrunk-late the positions that go; NULL for other kinds"),
@@ -103,7 +109,8 @@ SCHEMA = Schema(
         integer("head_dim", "", "length of an attention's queries and keys, of separate-heads of values; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop, repeat, separate-layers, separate-heads, class-loop: the operators of one turn; unrolled-cell: its "
-             "name; recompute: the backward node it runs in; cpu-created: what made "
+             "name; growing-prefix: recurrent, attention or layers (of one position); copied-model: deepcopy or load_state_dict; "
+             "recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
              "product-order: alone, or added to another matrix; weight-norm: weight norm or spectral norm; "

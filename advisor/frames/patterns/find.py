@@ -14,12 +14,14 @@ from advisor.frames.patterns.class_loop import class_loops
 from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
+from advisor.frames.patterns.copied_model import copied_models
 from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
 from advisor.frames.patterns.generation import copied_cache, without_cache
+from advisor.frames.patterns.growing_prefix import growing_prefixes
 from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
 from advisor.frames.patterns.long_convolution import long_convolutions
@@ -88,6 +90,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     repeated_backward,
     late_picks,
     unrolled_cells,
+    growing_prefixes,
+    copied_models,
     separate_heads,
     separate_layers,
     class_loops,
