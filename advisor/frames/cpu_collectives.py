@@ -36,8 +36,8 @@ SCHEMA = Schema(
         integer("run", "", "collectives of its kind called from its line in its step; -1 where calls are not recorded one by one",
                 "the operators of c10d"),
         real("round_share", "share", "of its time that a round of the ranks takes by itself, however little is sent: the median "
-             "of the messages of its run that have 16,384 elements or less; NULL like `run`, and without such messages",
-             "the operators of c10d"),
+             "of the messages of its run that have 16,384 elements or less; all of such a message that follows at once on one of "
+             "its run, as both ranks come from there; NULL like `run`, and without such messages", "the operators of c10d"),
     ),
 )  # fmt: skip
 
@@ -93,11 +93,16 @@ def _runs(context: Context) -> tuple[Ints, Ints, Floats]:
     size = np.bincount(run)[run]
     small = _elements(context, calls) <= _SMALL
     least = np.full(len(size), np.nan)
+    since = np.full(len(size), np.inf)  # from the end of the one before it in its run
     for one in range(int(run.max()) + 1):
-        taken = dur[(run == one) & small]
+        members = np.flatnonzero(run == one)
+        since[members[1:]] = host.start[calls[members[1:]]] - host.end[rows[members[:-1]]]
+        taken = dur[members[small[members]]]
         if len(taken):
-            least[run == one] = np.median(taken)
-    return calls, size, np.minimum(least / np.maximum(dur, 1), 1.0)
+            least[members] = np.median(taken)
+    # What a rank computes longer than another is waited for in the first: the next begin where all ranks have come.
+    share = np.where(small & (since <= least), 1.0, np.minimum(least / np.maximum(dur, 1), 1.0))
+    return calls, size, np.where(np.isnan(least), np.nan, share)
 
 
 def _elements(context: Context, calls: Ints) -> Floats:
