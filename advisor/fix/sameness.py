@@ -9,6 +9,8 @@ from advisor.record.measured import Figure, Measured
 
 FIRST = 6
 """Losses or outputs that are compared: rounding grows from step to step."""
+_SINGLE = 2
+"""Numbers of a figure that holds a single one: their count, and it."""
 _WHOLE = 2
 """Updates that have to be whole where the losses of each are compared as their sum."""
 _TOLERANCE = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 3e-2}
@@ -34,7 +36,7 @@ def compared(before: Measured, after: Measured) -> tuple[Sequence[Figure], Seque
 
 def _sums(figures: Sequence[Figure]) -> list[tuple[Figure, int]]:
     """Return the sum of the losses of each update, and of how many; none unless each is one number, and two updates are whole."""
-    if any(len(figure.numbers) != len(("count", "number")) for figure in figures):
+    if any(len(figure.numbers) != _SINGLE for figure in figures):
         return []
     out = []
     for updates in sorted({figure.updates for figure in figures})[:-1]:  # the last may have been ended in its midst

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+import msgspec
+
 from advisor.counting import counted, duration, part_of
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
@@ -39,8 +41,6 @@ _MOSTLY = 0.5
 # Of a recording: start-up of so much is said on one screen too.
 _MUCH = 0.2
 """Share of the kernels' time whose work is known, from which on figures of it stand for the step."""
-_WHOLLY = 0.95
-"""Share of a time from which on it is said to be wholly where most of it lies."""
 _NO_SHORTER = 0.98
 """Share of the step from which on one with faster kernels is no shorter."""
 _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
@@ -269,16 +269,9 @@ def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
         most = max(same, key=lambda part: part.where_ms or 0.0)
         ms = sum(part.ms for part in same)
         if ms >= least_ms:
-            listed.append(f"{clean(kind)} {duration(ms)}{_most(most, ms)}")
+            named = most.where if 2 * (most.where_ms or 0.0) >= ms else None
+            listed.append(f"{clean(kind)} {duration(ms)}{_place(msgspec.structs.replace(most, ms=ms, where=named))}")
     return listed
-
-
-def _most(part: StartupPart, ms: float) -> str:
-    """Return the place of nearly all of *ms*, or of half and more with its time; nothing where no place has that much."""
-    there = part.where_ms or 0.0
-    if not part.where or 2 * there < ms:
-        return ""
-    return f" in {clean(part.where)}" if there >= _WHOLLY * ms else f" ({duration(there)} in {clean(part.where)})"
 
 
 def not_steady(summary: Summary) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, complement, distinct, union
+from advisor.intervals import EMPTY, Bools, Ints, complement, distinct, union
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import Recording
 from advisor.timeline.startup_table import (
@@ -131,13 +131,14 @@ def _searches(recording: Recording, calls: Ints, convolves: bool, facts: _Facts,
     like = max(int(np.median(count)), 1)
     far = (count > _SEARCH_TIMES * like) & (end - start >= TIMES * np.median(end - start))
     far &= facts.new[calls] | first_of(kinds)
+    # What a call in it loads or sets up for the first time is no search.
+    known = rows.spans(CONTEXT, LOADING, ALLOCATION) if far.any() else EMPTY
     for at in np.flatnonzero(far).tolist():
         same = np.flatnonzero((kinds == kinds[at]) & (kinds >= 0))
         same = same[same > at]
         # A longer sequence takes more kernels each time.
         if _SEARCH_TIMES * np.median(count[same]) < count[at] if len(same) else convolves:
-            # What a call in it loads or sets up for the first time is no search.
-            tried = complement(rows.spans(CONTEXT, LOADING, ALLOCATION), int(start[at]), int(end[at]))
+            tried = complement(known, int(start[at]), int(end[at]))
             rows.add(SELECTION, np.full(len(tried.start), calls[at], np.int64), tried.start, tried.end)
 
 

@@ -344,10 +344,15 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     loading |= rare & (dur >= np.maximum(LONG_NS, like))
     busy = recording.busy(recording.devices[0]) if recording.devices else EMPTY
     idle = 2 * covered(busy, host.start[calls], host.end[calls]) < dur
-    loading &= idle & ~(launch & _held_behind(recording, calls))
+    loading &= idle
+    behind = _held_behind(recording, calls, np.flatnonzero(loading & launch))
+    loading[behind] = False
     first_use = int(host.start[_device_calls(recording)].min(initial=np.iinfo(np.int64).max))
     opens = loading & rare & _match(recording, _ASKS, names) & (host.start[calls] < first_use)
-    for kind, chosen in ((CONTEXT, calls[opens]), (LOADING, calls[loading & ~opens])):
+    # Nothing says what the first launch of all does behind its kernel: it does so once.
+    held = calls[behind]
+    began = held[host.start[held] == _launched(recording).min(initial=np.iinfo(np.int64).max)]
+    for kind, chosen in ((CONTEXT, calls[opens]), (LOADING, calls[loading & ~opens]), (FIRST_CALL, began)):
         rows.add(kind, chosen, host.start[chosen], host.end[chosen])
     long = allocates & (dur >= LONG_NS)
     frees = long & idle & (dur >= _SURELY_NS) & _match(recording, _FREES, names) & _in_libraries(recording, calls)
@@ -355,16 +360,19 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     _add_denser(recording, ALLOCATION, calls[long & ~frees], _launched(recording), rows)
 
 
-def _held_behind(recording: Recording, calls: Ints) -> Bools:
-    """Flag launches most of whose time lies behind the end of the kernel that they launched: that was loaded by then."""
+def _held_behind(recording: Recording, calls: Ints, among: Ints) -> Ints:
+    """Return those of *among*, places of launches in *calls*, that take most of their time behind the end of their kernel.
+
+    That was loaded by then.
+    """
     work, host = recording.work, recording.host
-    linked = np.flatnonzero(work.launch >= 0)
-    done = np.full(host.size, np.iinfo(np.int64).max)
-    np.minimum.at(done, work.launch[linked], work.end[linked])
-    flags: Bools = (
-        2 * (host.end[calls] - np.minimum(done[calls], host.end[calls])) > host.end[calls] - host.start[calls]
-    )
-    return flags
+    rows = np.flatnonzero(np.isin(work.launch, calls[among]))
+    places = np.searchsorted(calls[among], work.launch[rows])
+    done = host.end[calls[among]].copy()
+    np.minimum.at(done, places, work.end[rows])
+    start, end = host.start[calls[among]], host.end[calls[among]]
+    held: Ints = among[2 * (end - done) > end - start]
+    return held
 
 
 def _device_calls(recording: Recording) -> Ints:

@@ -247,14 +247,13 @@ def test_an_allocation_of_half_a_second_is_start_up() -> None:
     assert summary.steady_ms == pytest.approx(264, rel=0.01)
 
 
-@pytest.mark.parametrize(("name", "launches"), [("gpu_events_without_host", 0.981), ("mi210_gpu_only", 0.13)])
-def test_without_a_host_nothing_is_said_about_it(name: str, launches: float) -> None:
-    """Of the first 1.63 ms are one launch call of 1.41 ms, whose kernel ran when it had taken 12 us, and what follows it."""
+@pytest.mark.parametrize("name", ["gpu_events_without_host", "mi210_gpu_only"])
+def test_without_a_host_nothing_is_said_about_it(name: str) -> None:
     assert "missing-host" in quality(name)
     for pattern in HOST_CATEGORIES:
         assert not fired(name, pattern), pattern
     # Launch calls are recorded: what lies before a late one is the host's. Nothing more is said of it.
-    assert analysis(name).summary.causes.get("host", 0) <= launches
+    assert analysis(name).summary.causes.get("host", 0) < 0.13
 
 
 @pytest.mark.parametrize("name", [name.removesuffix(".json.gz") for name in NAMES])

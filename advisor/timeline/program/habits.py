@@ -10,6 +10,7 @@ import numpy as np
 from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.calls import FORWARD, OP, RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.waits import nodes_by_name
 
 # A kernel as short as its own launch call may end before the call returns, blocking or not.
 _LONG_NS = 20_000
@@ -122,13 +123,12 @@ def _selects(context: Context) -> str | None:
 def _searched_convolutions(context: Context) -> bool:
     """Tell whether convolutions time their kernels with events: so a search for the fastest algorithm does, and nothing else."""
     host = context.recording.host
-    if not host.size:
+    timed = nodes_by_name(context.recording, _TIMED, (RUNTIME,))
+    if not len(timed):
         return False
-    times = np.array([_TIMED.match(name) is not None for name in context.names], np.bool_)
-    convolves = np.array([_CONVOLVES.match(name) is not None for name in context.names], np.bool_)
-    calls = np.flatnonzero((host.group == RUNTIME) & times[host.name])
-    above = fetch(host.attributes.op, calls)
-    return bool((convolves[fetch(host.name, above)] & (above >= 0)).any())
+    above = fetch(host.attributes.op, timed)
+    codes = distinct(host.name[above[above >= 0]])
+    return any(_CONVOLVES.match(context.names[code]) for code in codes.tolist())
 
 
 def _nan_checks(context: Context) -> tuple[int, int]:
