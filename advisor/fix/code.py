@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from libcst import matchers
@@ -94,6 +94,19 @@ def makes_module(source: Source, value: cst.BaseExpression) -> bool:
             return True
         value = value.func.value
     return False
+
+
+def only_optimizer(sources: Sequence[Source]) -> tuple[Source, cst.Call]:
+    """Return the one optimizer that the files make, with the file. Raises ``NotEditable`` unless it is one."""
+    found = [
+        (source, call)
+        for source in sources
+        for call in calls_in(source.module)
+        if re.fullmatch(r"torch\.optim\.(?!lr_scheduler\.|swa_utils\.)(\w+\.)?[A-Z]\w*", source.name(call.func))
+    ]
+    if len(found) != 1:
+        raise NotEditable(f"{len(found)} optimizers are made by name in the files that the finding names, not one")
+    return found[0]
 
 
 def learns(text: str) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import libcst as cst
+from libcst import matchers
 
 from advisor.fix.source import NotEditable, Piece, Source
 from advisor.results.analysis import Analysis, Finding
+
+Node = TypeVar("Node")
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,11 @@ class Request:
     files: Files
     cores: int | None = None
 
+    def places(self) -> Iterator[tuple[Source, int]]:
+        """Yield the sources and lines of the finding's places. Raises ``NotEditable`` where one is unknown."""
+        for spot in self.finding.where:
+            yield self.files.at(spot.file, spot.line)
+
     def script(self) -> Source:
         """Return the script's source. Raises ``NotEditable`` where it is not known."""
         if self.files.script is None:
@@ -123,6 +134,30 @@ class Edit:
     make: Maker
     trains: bool = False
     moves: bool = False
+
+
+def loops_at(request: Request) -> Iterator[tuple[Source, cst.For]]:
+    """Yield the loops around the lines of a finding, of each file in order."""
+    for source, line in request.places():
+        for loop in matchers.findall(source.module, matchers.For()):
+            first, last = source.lines(loop)
+            if isinstance(loop, cst.For) and first <= line <= last:
+                yield source, loop
+
+
+def first_possible(
+    found: Iterable[tuple[Source, Node]], edit: Callable[[Source, Node], Change], because: str
+) -> Iterator[Change]:
+    """Yield the change of the first node that can be edited. Raises ``NotEditable`` with the last reason, or *because*."""
+    for source, node in found:
+        try:
+            change = edit(source, node)
+        except NotEditable as reason:
+            because = str(reason)
+            continue
+        yield change
+        return
+    raise NotEditable(because)
 
 
 def changed(source: Source, pieces: Sequence[Piece], what: str) -> Change:

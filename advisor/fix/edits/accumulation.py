@@ -10,7 +10,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import place
 from advisor.fix.code import assigned_pairs, called, calls_in, indent_of, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
 
 _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
@@ -31,19 +31,13 @@ def _make(request: Request) -> Iterator[Change]:
     because = (
         "no loop calls a model in DistributedDataParallel, runs backward, and steps an optimizer under a condition"
     )
-    for source in request.sources():
-        models = _wrapped(source)
-        for call in source.method_calls("backward"):
-            try:
-                pieces = _unsynced(source, call, models)
-            except NotEditable as reason:
-                because = str(reason)
-                continue
-            yield changed(
-                source, [*pieces, *_import(source)], f"no_sync() in all but the last micro-batch, {place(source, call)}"
-            )
-            return
-    raise NotEditable(because)
+    calls = ((source, call) for source in request.sources() for call in source.method_calls("backward"))
+    return first_possible(calls, _in_all_but_the_last, because)
+
+
+def _in_all_but_the_last(source: Source, call: cst.Call) -> Change:
+    pieces = [*_unsynced(source, call, _wrapped(source)), *_import(source)]
+    return changed(source, pieces, f"no_sync() in all but the last micro-batch, {place(source, call)}")
 
 
 def _wrapped(source: Source) -> set[str]:

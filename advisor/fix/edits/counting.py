@@ -10,7 +10,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import place
 from advisor.fix.code import class_around, function_around, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible, loops_at
 from advisor.fix.source import NotEditable, Piece, Source
 
 _FLAT = re.compile(r"\.(view\(-1\)|flatten\(\)|reshape\(-1\)|ravel\(\))$")
@@ -21,24 +21,12 @@ _MOVES = ("to", "cuda", "cpu", "long", "int", "float", "double")
 
 def _make(request: Request) -> Iterator[Change]:
     because = "no line that was recorded counts the elements of tensors in a loop"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
-        for loop in matchers.findall(source.module, matchers.For()):
-            first, last = source.lines(loop)
-            if (
-                not isinstance(loop, cst.For)
-                or not first <= line <= last
-                or matchers.findall(loop.body, matchers.For())
-            ):
-                continue
-            try:
-                piece = _counted(source, loop)
-            except NotEditable as reason:
-                because = str(reason)
-                continue
-            yield changed(source, [piece], f"index_put_ in place of a loop, {place(source, loop)}")
-            return
-    raise NotEditable(because)
+    loops = ((source, loop) for source, loop in loops_at(request) if not matchers.findall(loop.body, matchers.For()))
+    return first_possible(loops, _at_once, because)
+
+
+def _at_once(source: Source, loop: cst.For) -> Change:
+    return changed(source, [_counted(source, loop)], f"index_put_ in place of a loop, {place(source, loop)}")
 
 
 def _counted(source: Source, loop: cst.For) -> Piece:

@@ -10,7 +10,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import place
 from advisor.fix.code import assigned_pairs, called, calls_in, functions, indent_of, models, torch_name, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
 
 _MOVES = ("to", "cuda", "cpu", "float", "half", "contiguous", "view", "flatten")
@@ -21,20 +21,19 @@ def _without_graph(request: Request) -> Iterator[Change]:
     """Run a network that no optimizer has under no_grad, where its inputs are batches and it stands alone in a line."""
     because = "no line that was recorded calls a network that the file makes, and does nothing else"
     sources = list(request.sources())
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
-        for call in calls_in(source.module):
-            name = called(call)
-            if name not in models(source) or source.lines(call) != (line, line):
-                continue
-            try:
-                pieces = _under_no_grad(sources, source, call, name)
-            except NotEditable as reason:
-                because = str(reason)
-                continue
-            yield changed(source, pieces, f"{name} under torch.no_grad(), {place(source, call)}")
-            return
-    raise NotEditable(because)
+    found = (
+        (source, call)
+        for source, line in request.places()
+        for call in calls_in(source.module)
+        if called(call) in models(source) and source.lines(call) == (line, line)
+    )
+
+    def wrapped(source: Source, call: cst.Call) -> Change:
+        name = called(call)
+        pieces = _under_no_grad(sources, source, call, name)
+        return changed(source, pieces, f"{name} under torch.no_grad(), {place(source, call)}")
+
+    return first_possible(found, wrapped, because)
 
 
 def _under_no_grad(sources: list[Source], source: Source, call: cst.Call, name: str) -> list[Piece]:

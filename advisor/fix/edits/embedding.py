@@ -9,7 +9,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place, set_to, value_of
-from advisor.fix.code import calls_in, class_around, written
+from advisor.fix.code import calls_in, class_around, only_optimizer, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Source
 
@@ -29,8 +29,7 @@ def _make(request: Request) -> Iterator[Change]:
     sources = list(request.sources())
     _check_optimizer(sources)
     because = "no line that was recorded calls an nn.Embedding of its class"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
+    for source, line in request.places():
         tables = _tables(source, line)
         pieces = []
         for name, call in tables.items():
@@ -76,16 +75,7 @@ def _check_table(source: Source, name: str, call: cst.Call) -> None:
 
 def _check_optimizer(sources: list[Source]) -> None:
     """Raise ``NotEditable`` unless one optimizer is made that takes sparse gradients with the same result."""
-    found = [
-        (source, call)
-        for source in sources
-        for call in calls_in(source.module)
-        if re.fullmatch(r"torch\.optim\.(\w+\.)?[A-Z]\w*", source.name(call.func))
-        and ".lr_scheduler." not in source.name(call.func)
-    ]
-    if len(found) != 1:
-        raise NotEditable(f"{len(found)} optimizers are made by name in the files that the finding names, not one")
-    source, call = found[0]
+    source, call = only_optimizer(sources)
     kind = source.name(call.func).rpartition(".")[2]
     if kind not in _KINDS:
         raise NotEditable(f"{kind} at {place(source, call)} takes no sparse gradients, or trains otherwise with them")

@@ -23,8 +23,7 @@ _LAST = re.compile(r"\[:,(-1|0|-1:)(,:)?\]")
 
 def _make(request: Request) -> Iterator[Change]:
     because = "no line that was recorded calls a layer of what an interpolation makes, or reads few positions of one"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
+    for source, line in request.places():
         for form in (_enlarged, _read):
             try:
                 pieces = form(source, line)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from advisor.fix.arguments import place
-from advisor.fix.code import calls_in, class_around, indent_of, is_module_class, models, written
+from advisor.fix.code import class_around, indent_of, is_module_class, models, only_optimizer, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
@@ -24,7 +24,7 @@ _READING = re.compile(
 
 def _make(request: Request) -> Iterator[Change]:
     sources = list(request.sources())
-    source, call = _optimizer(sources)
+    source, call = only_optimizer(sources)
     for each in sources:
         if (match := _READING.search(each.text)) is not None:
             raise NotEditable(f"{each.path} has {match[0]}: which gradients are read is not certain")
@@ -38,21 +38,6 @@ def _make(request: Request) -> Iterator[Change]:
     lines = [f"{base}.requires_grad_(False)", *(f"{name}.requires_grad_(True)" for name in trained)]
     text = "".join(f"{indent}{line}{source.newline}" for line in lines)
     yield changed(source, [Piece(at, at, text)], f"no gradients for {base} but for {', '.join(trained)}")
-
-
-def _optimizer(sources: Sequence[Source]) -> tuple[Source, cst.Call]:
-    """Return the one optimizer that the files make, with the file."""
-    found = [
-        (source, call)
-        for source in sources
-        for call in calls_in(source.module)
-        if re.fullmatch(r"torch\.optim\.(\w+\.)?[A-Z]\w*", source.name(call.func))
-        and ".lr_scheduler." not in source.name(call.func)
-        and ".swa_utils." not in source.name(call.func)
-    ]
-    if len(found) != 1:
-        raise NotEditable(f"{len(found)} optimizers are made by name in the files that the finding names, not one")
-    return found[0]
 
 
 def _trained(source: Source, call: cst.Call) -> list[str]:

@@ -10,7 +10,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import place
 from advisor.fix.code import calls_in, line_before, unused_name, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import NotEditable, Piece, Source
 
 _ENTRIES = (".items()", ".keys()", ".values()", ".state_dict()", ".named_parameters()", ".named_buffers()")
@@ -22,20 +22,18 @@ _DEVICE = re.compile(r"[\w.]*\bdev(ice)?|[\w.]+\.device|[\"']cuda(:\d+)?[\"']|to
 def _once(request: Request) -> Iterator[Change]:
     """Take state_dict() before a loop over its entries: its tensors are the model's own, whatever is written into them."""
     because = "no line that was recorded calls state_dict() in a loop over entries"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
-        for call in source.method_calls("state_dict"):
-            first, last = source.lines(call)
-            if not first <= line <= last or call.args:
-                continue
-            try:
-                pieces = _before_loop(source, call)
-            except NotEditable as reason:
-                because = str(reason)
-                continue
-            yield changed(source, pieces, f"{written(call)} once, before the loop at {place(source, call)}")
-            return
-    raise NotEditable(because)
+    found = (
+        (source, call)
+        for source, line in request.places()
+        for call in source.method_calls("state_dict")
+        if source.lines(call)[0] <= line <= source.lines(call)[1] and not call.args
+    )
+    return first_possible(found, _hoisted, because)
+
+
+def _hoisted(source: Source, call: cst.Call) -> Change:
+    what = f"{written(call)} once, before the loop at {place(source, call)}"
+    return changed(source, _before_loop(source, call), what)
 
 
 def _before_loop(source: Source, call: cst.Call) -> list[Piece]:
@@ -68,8 +66,7 @@ def _before_loop(source: Source, call: cst.Call) -> list[Piece]:
 def _on_device(request: Request) -> Iterator[Change]:
     """Make a tensor where it is needed: ``torch.zeros(n).to(device)`` with ``device=``."""
     because = "no line that was recorded makes a tensor of known values and copies it in one expression"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
+    for source, line in request.places():
         pieces: list[Piece] = []
         for call in calls_in(source.module):
             first, last = source.lines(call)

@@ -15,8 +15,7 @@ from advisor.fix.source import NotEditable, Piece, Source
 
 def _make(request: Request) -> Iterator[Change]:
     because = "no lines that were recorded do nothing but call backward(retain_graph=True) of each loss"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
+    for source, line in request.places():
         for call in source.method_calls("backward"):
             first, last = source.lines(call)
             if not first <= line <= last:

@@ -11,7 +11,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import place
 from advisor.fix.code import function_around, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible, loops_at
 from advisor.fix.source import NotEditable, Piece, Source
 
 _ITEM = r"(?:\.unsqueeze\(0\)|\.reshape\(1\)|\.view\(1\))?"
@@ -39,20 +39,12 @@ class Hardest:
 
 def _make(request: Request) -> Iterator[Change]:
     because = "no line that was recorded takes the largest or smallest of each row in a loop"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
-        for loop in matchers.findall(source.module, matchers.For()):
-            first, last = source.lines(loop)
-            if not isinstance(loop, cst.For) or not first <= line <= last or "append" not in source.code(loop):
-                continue
-            try:
-                pieces = _at_once(source, loop)
-            except NotEditable as reason:
-                because = str(reason)
-                continue
-            yield changed(source, pieces, f"the hardest of all rows at once, {place(source, loop)}")
-            return
-    raise NotEditable(because)
+    loops = ((source, loop) for source, loop in loops_at(request) if "append" in source.code(loop))
+    return first_possible(loops, _all_rows, because)
+
+
+def _all_rows(source: Source, loop: cst.For) -> Change:
+    return changed(source, _at_once(source, loop), f"the hardest of all rows at once, {place(source, loop)}")
 
 
 def _at_once(source: Source, loop: cst.For) -> list[Piece]:

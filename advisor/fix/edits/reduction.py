@@ -11,7 +11,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import place
 from advisor.fix.code import function_around, indent_of, torch_name, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
 
 _REDUCE = ("torch.distributed.all_reduce", "torch.distributed.distributed_c10d.all_reduce")
@@ -32,20 +32,20 @@ class Turn:
 
 def _make(request: Request) -> Iterator[Change]:
     because = "no line that was recorded calls all_reduce in a loop over parameters"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
-        for call in source.calls(*_REDUCE, line=line):
-            loop = next((outer for outer in source.around(call) if isinstance(outer, cst.For)), None)
-            if loop is None:
-                continue
-            try:
-                piece = _flat(source, loop, _turn(source, loop, call))
-            except NotEditable as reason:
-                because = str(reason)
-                continue
-            yield changed(source, [piece], f"one all_reduce of all gradients, {place(source, call)}")
-            return
-    raise NotEditable(because)
+    calls = ((source, call) for source, line in request.places() for call in source.calls(*_REDUCE, line=line))
+    looped = ((source, call) for source, call in calls if _loop(source, call) is not None)
+    return first_possible(looped, _at_once, because)
+
+
+def _loop(source: Source, call: cst.Call) -> cst.For | None:
+    return next((outer for outer in source.around(call) if isinstance(outer, cst.For)), None)
+
+
+def _at_once(source: Source, call: cst.Call) -> Change:
+    loop = _loop(source, call)
+    assert loop is not None
+    piece = _flat(source, loop, _turn(source, loop, call))
+    return changed(source, [piece], f"one all_reduce of all gradients, {place(source, call)}")
 
 
 def _turn(source: Source, loop: cst.For, call: cst.Call) -> Turn:

@@ -20,8 +20,7 @@ _PARTS = {"sort": {"values": "values", "indices": "indices", "0": "values", "1":
 def _make(request: Request) -> Iterator[Change]:
     because = "no line that was recorded sorts and takes the first places in one expression"
     dims = _dimensions(request.finding)
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
+    for source, line in request.places():
         pieces: list[Piece] = []
         for node in matchers.findall(source.module, matchers.Subscript()):
             first, last = source.lines(node)

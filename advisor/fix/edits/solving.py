@@ -19,8 +19,7 @@ _PRODUCT = ("torch.matmul", "torch.mm", "torch.mv", "torch.bmm")
 
 def _make(request: Request) -> Iterator[Change]:
     because = "no line that was recorded inverts a matrix and multiplies the inverse from the left"
-    for spot in request.finding.where:
-        source, line = request.files.at(spot.file, spot.line)
+    for source, line in request.places():
         pieces: list[Piece] = []
         for call in matchers.findall(source.module, matchers.Call()):
             first, last = source.lines(call)
