@@ -444,6 +444,287 @@ def test_a_later_one_that_does_so_is_no_start_up(begins_us: int, count: int, dev
 
 
 @both
+def test_a_full_queue(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    b.kernel("gemm", us=100_000)
+    for at in range(4):
+        with b.op("aten::mul"):
+            b.kernel(f"first_{at}", us=10, host_us=20_000)  # the launch waits for room, the device works
+    steady(b)
+    assert found(b, tmp_path) == []
+
+
+@both
+@pytest.mark.parametrize("call", ["cudaEventRecord", "cudaEventQuery", "cudaStreamWaitEvent", "cudaMemcpyAsync"])
+def test_calls_that_never_set_up(device: str, call: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b, 1)
+    b.call(api(device, call), 80_000)
+    steady(b)
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_selection_that_goes_on_is_a_cause_of_its_own(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for number in range(6):
+        with b.step():
+            for own in (900, 20, 20, 20):
+                with b.op("aten::addmm", shapes=[[number, 64]]):
+                    b.idle(us=own)
+                    b.kernel("gemm", us=10)
+    # Of the first two steps, which warm up.
+    assert found(b, tmp_path) == [("selection", "aten::addmm", 900)] * 2
+
+
+def test_a_first_wait_for_a_device_of_which_nothing_is_recorded(tmp_path: Path) -> None:
+    b = TraceBuilder(None)
+    for us in (50_000, 500, 500, 500, 500):
+        with b.op("aten::linear", us=1000), b.op("aten::_mps_linear"):
+            pass
+        with b.op("aten::item"), b.op("aten::_local_scalar_dense", us=us):
+            pass
+    assert found(b, tmp_path) == []
+
+
+# ---- programs that look like it
+
+
+def a_compiled_model_bound_by_its_wrapper(b: TraceBuilder) -> None:
+    # Two calls of 300 launches, 15 us of Python before each: 4.5 ms of the function's own, in no long stretch.
+    for _ in range(2):
+        with b.op("CompiledFunction"):
+            for at in range(300):
+                b.idle(us=15)
+                with b.op(f"triton_poi_fused_{at % 9}"):
+                    b.kernel(f"triton_poi_fused_{at % 9}", us=3)
+
+
+def a_scripted_model_behind_preprocessing(b: TraceBuilder) -> None:
+    # Each request is prepared for 30 ms outside torch, the first no longer than the others.
+    for _ in range(6):
+        b.idle(ms=30)
+        with b.op("forward"), b.op("fused_add_mul"):
+            b.kernel("fused_add_mul", us=100)
+
+
+def a_scripted_function_that_was_held_up_later(b: TraceBuilder) -> None:
+    for at in range(40):
+        with b.op("gelu"):
+            b.idle(us=19_000 if at in (11, 30) else 30)
+            with b.op("fused_tanh"):
+                b.kernel("fused_tanh", us=10)
+
+
+def a_compiled_region_that_was_held_up_later(b: TraceBuilder) -> None:
+    for at in range(40):
+        with b.op("Torch-Compiled Region"):
+            b.idle(us=24_000 if at in (11, 30) else 60)
+            with b.op("triton_poi_fused_add_0"):
+                b.kernel("triton_poi_fused_add_0", us=10)
+
+
+def a_recurrent_network_on_a_long_sequence(b: TraceBuilder) -> None:
+    # Kernels and time grow with the sequence: 400 steps in time after ten of ten.
+    for length in (*[10] * 10, 400, *[10] * 10):
+        with b.op("aten::_cudnn_rnn", shapes=[[length, 8, 256]]):
+            for _ in range(length):
+                b.idle(us=10)
+                b.kernel("rnn_cell", us=5)
+
+
+def a_prompt_before_its_tokens(b: TraceBuilder) -> None:
+    # The attention of all layers takes 3 ms of Python for the prompt, 50 us for each token.
+    for token in range(9):
+        for _ in range(4):
+            with b.op("vllm::unified_attention", shapes=[[1 if token else 512, 64]]):
+                b.idle(us=50 if token else 3000)
+                b.kernel("paged_attention", us=20)
+
+
+def images_of_other_sizes_on_the_cpu(b: TraceBuilder) -> None:
+    # The first image is a large one; each is of another size.
+    for size in (4000, 300, 310, 320, 330, 340):
+        with b.op("aten::upsample_bilinear2d", shapes=[[1, 3, size, size]], us=size * 10):
+            pass
+        steady(b, 5)
+
+
+def a_readback_behind_queued_work(b: TraceBuilder) -> None:
+    for us in (30_000, 10, 10, 10, 10):
+        b.kernel("gemm", us=us)
+        b.item()
+
+
+def a_barrier_that_waits_for_another_rank(b: TraceBuilder) -> None:
+    # Once started, ranks drift: one of the later calls waits long, for a message of a new size.
+    for at in range(20):
+        with b.op("c10d::allreduce_", shapes=[[at]]):
+            b.idle(us=32_000 if at == 14 else 20)
+            b.kernel("ncclDevKernel_AllReduce", us=30, stream=20)
+
+
+def descheduled_in_cheap_operators(b: TraceBuilder) -> None:
+    for at in range(200):
+        with b.op(("aten::add", "aten::mul", "aten::sub", "aten::exp")[at % 4]):
+            b.idle(us=2500 if at in (57, 102, 166) else 10)
+            b.kernel(f"elementwise_{at % 4}", us=5)
+
+
+def an_allocator_that_is_emptied_each_time(b: TraceBuilder) -> None:
+    for _ in range(8):
+        steady(b, 10)
+        b.free(1 << 30, 3000)
+        b.malloc(1 << 30, 4000)
+
+
+def an_outer_loop_with_ranges_of_2021(b: TraceBuilder) -> None:
+    # A range around everything is Python's, for 5 ms at the beginning of each of two.
+    for _ in range(2):
+        with b.op("ProfilerStep#*"):
+            b.idle(ms=5)
+            with b.op("forward"), b.op("fused_add"):
+                b.kernel("fused_add", us=50)
+
+
+@both
+@pytest.mark.parametrize(
+    "program",
+    [
+        a_compiled_model_bound_by_its_wrapper,
+        a_scripted_model_behind_preprocessing,
+        a_scripted_function_that_was_held_up_later,
+        a_compiled_region_that_was_held_up_later,
+        a_recurrent_network_on_a_long_sequence,
+        a_prompt_before_its_tokens,
+        images_of_other_sizes_on_the_cpu,
+        a_readback_behind_queued_work,
+        a_barrier_that_waits_for_another_rank,
+        descheduled_in_cheap_operators,
+        an_allocator_that_is_emptied_each_time,
+        an_outer_loop_with_ranges_of_2021,
+    ],
+    ids=lambda program: str(program.__name__),
+)
+def test_programs_without_start_up(device: str, program: Callable[[TraceBuilder], None], tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    program(b)
+    steady(b)
+    assert found(b, tmp_path) == []
+
+
+# ---- a model that is built before the GPU has anything to do
+
+
+@both
+def test_a_model_that_is_built_and_moved_to_the_device(device: str, tmp_path: Path) -> None:
+    # 300 ms of random numbers on the CPU, six parameters of 4 MB, and then 20 ms of work: the host's span is over twice the GPU's.
+    b = builder(device)
+    with b.op("aten::normal_", us=300_000):
+        pass
+    for _ in range(6):
+        b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    b.idle(us=3_000)
+    steady(b, 1_000)
+    trace = trace_of(b, tmp_path)
+    assert ("initialization", 300_000) in [(kind, ms // 100_000 * 100_000) for kind, _, ms in found(b, tmp_path)]
+    # What is left is the thousand operators of 20 us.
+    assert trace.whole_ms == pytest.approx(20, rel=0.05)
+
+
+@both
+@pytest.mark.parametrize(("context_us", "place"), [(300_000, "StreamPriorityRange"), (150_000, None)])
+def test_a_model_that_is_built_is_placed_where_most_of_its_time_is(
+    device: str, context_us: int, place: str | None, tmp_path: Path
+) -> None:
+    # 200 ms of Python, then the context in the first parameter's memory: over half of it all, or less, and a copy of 0.4 ms.
+    b = builder(device)
+    with b.op("aten::arange", us=5):
+        pass
+    b.idle(us=200_000)
+    with b.op("aten::to"):
+        with b.op("aten::empty_strided"):
+            b.call(api(device, "cudaDeviceGetStreamPriorityRange"), context_us)
+        with b.op("aten::copy_"):
+            b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    for _ in range(5):
+        with b.op("aten::copy_"):
+            b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    b.idle(us=3_000)
+    steady(b, 1_000)
+    parts = {part.kind: part for part in startup_parts(trace_of(b, tmp_path).context)}
+    part = parts["initialization"]
+    assert part.where == (place and api(device, f"cudaDeviceGet{place}"))
+    assert part.where_ms is None if place is None else part.where_ms == pytest.approx(context_us / 1000, abs=0.01)
+
+
+@both
+def test_a_batch_that_is_copied_first_is_part_of_the_program(device: str, tmp_path: Path) -> None:
+    # Fewer copies than a model has parameters; and where the GPU works from the start there is nothing to build before.
+    b = builder(device)
+    with b.op("aten::normal_", us=300_000):
+        pass
+    for _ in range(3):
+        b.copy("HtoD", nbytes=8_000_000, us=400, pinned=True, host_us=10)
+    steady(b, 1_000)
+    assert [kind for kind, _, _ in found(b, tmp_path)] == []
+
+
+@pytest.mark.parametrize(("drawn", "copies", "kinds"), [(6, 6, ["initialization"]), (4, 6, []), (6, 4, []), (0, 6, [])])
+def test_a_model_that_is_built_where_nothing_of_the_device_is_recorded(
+    drawn: int, copies: int, kinds: list[str], tmp_path: Path
+) -> None:
+    # Parameters of 50 ms each are drawn on the CPU and copied; then launches. Five of them are a model, four may be a batch.
+    b = TraceBuilder(None)
+    for _ in range(drawn):
+        with b.op("aten::uniform_", us=50_000):
+            pass
+    for _ in range(copies):
+        with b.op("aten::copy_"):
+            b.call("cudaMemcpyAsync", 100)
+    for _ in range(20):
+        with b.op("aten::mm", us=20):
+            b.call("cudaLaunchKernel", 10)
+    assert [kind for kind, _, _ in found(b, tmp_path)] == kinds
+
+
+@pytest.mark.parametrize(("counted", "ns"), [(True, 4 * 50_000_000), (False, 0)])
+def test_launches_that_wait_for_counters_are_the_profilers(counted: bool, ns: int, tmp_path: Path) -> None:
+    # Four launches of 50 ms, in which a kernel runs once for each group of counters; one of 10 us is a launch.
+    b = TraceBuilder(None)
+    for us in (50_000, 50_000, 50_000, 50_000, 10):
+        with b.op("aten::mm", us=20):
+            b.call("cudaLaunchKernel", us)
+        if counted:
+            b.counters(us=1)
+    assert trace_of(b, tmp_path).ledger.by_cause()["profiler"] == ns
+
+
+@both
+def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: Path) -> None:
+    # Four steps of 20 operators of 20 us; the first takes 30 ms more for a library: what is left of it is left out too.
+    b = builder(device)
+    for number in range(4):
+        with b.step():
+            if number == 0:
+                b.call(api(device, "cuModuleLoadData") if device == CUDA else "hipModuleLoad", 30_000)
+            steady(b)
+    trace = trace_of(b, tmp_path)
+    assert trace.ledger.counted_steps().tolist() == [1, 2, 3]
+    assert trace.whole_ms == pytest.approx(0.4, rel=0.02)
+    # Its parts add up: 30 ms of start-up, 0.4 ms that are left of the first step, and three of 0.4 ms.
+    summary = advisor.analyze(trace).summary
+    assert summary.first_step_ms == pytest.approx(0.4, rel=0.03)
+    assert summary.startup_work_ms is None
+    parts = summary.first_step_ms + sum(part.ms for part in summary.startup) + trace.ledger.counted_ns / 1e6
+    assert parts == pytest.approx(summary.extent_ms, abs=1e-6)
+    assert "30.0 ms of start-up (loading 30.0 ms" in not_steady(summary)
+    assert "; 400 µs that" in not_steady(summary)
+    assert "that are left of the first step." in not_steady(summary)
+
+
+@both
 def test_the_headline_counts_what_is_left_of_a_first_step_as_the_line_below_does(device: str, tmp_path: Path) -> None:
     """One screen, one figure: 30 ms of a library and 10 ms of the first step."""
     b = builder(device)
