@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames import beside_gpu
+from advisor.frames.call_sizes import uneven, work_share
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -48,6 +49,10 @@ SCHEMA = Schema(
         flag("trails", "comes after the last backward pass of its step, is no part of the optimizer's, and no gradient is computed "
              "of it; false in programs without a backward pass"),
         flag("reduces", "it, or the operator around it, makes a few numbers of many: statistics and metrics, no norms"),
+        real("work_share", "share", "of its time that its bytes and its arithmetic take on one core at 10 GB/s and 20 GFLOP/s, by its "
+             "shapes; 0 where they are not known: the rest is the call"),
+        flag("uneven", "its line gives most of what it calls four sizes or more in a step, in a program whose attention has as many "
+             "lengths"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -106,6 +111,7 @@ def build(context: Context) -> pd.DataFrame:
     cost = summed(row, context.ledger.dur_ns[segments], len(rows))
     at, behind = context.once(_python)
     frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
+    python_ns = summed(behind, context.ledger.dur_ns[at], len(rows))
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
     numbers, picks = _numbers(context, rows), _element_share(context, rows, length, element)
     around = _outermost(context, rows)
@@ -117,7 +123,7 @@ def build(context: Context) -> pd.DataFrame:
         "around": context.labels(outermost, context.names),
         "phase": context.phase(rows),
         "numbered": _numbered(context, rows),
-        "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
+        "python_ns": python_ns,
         "native": _native(context, rows),
         "prepares": prepares,
         "resized": prepares & _resized(context, around, prepares),
@@ -125,6 +131,8 @@ def build(context: Context) -> pd.DataFrame:
         "differentiated": differentiated,
         "trails": _trails(context, rows, differentiated),
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
+        "work_share": work_share(context, rows, cost, python_ns),
+        "uneven": uneven(context, rows),
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
         "looped": looped(context),

@@ -5,14 +5,20 @@ from advisor.testing.proof import edge, fires, quiet
 
 
 def loop(
-    count: int = 300, us: float = 5, *, between_us: float = 5, rest_us: float = 0, device: str | None = None
+    count: int = 300,
+    us: float = 5,
+    *,
+    between_us: float = 5,
+    rest_us: float = 0,
+    device: str | None = None,
+    numbers: int = 1,
 ) -> TraceBuilder:
     """Steps of *count* operators of *us* with Python between, and one large operator beside them."""
     b = TraceBuilder(device)
     for _ in range(3):
         with b.step():
             for _ in range(count):
-                with b.op("aten::mul", us=us):
+                with b.op("aten::mul", us=us, shapes=[[numbers], [numbers]]):
                     pass
                 b.idle(us=between_us)
             if rest_us:
@@ -31,6 +37,12 @@ def a_loop_over_small_tensors() -> TraceBuilder:
 @fires(cost_ms=2.995, cost_share=0.49917, severity="high")
 def half_of_the_step_is_real_work() -> TraceBuilder:
     return loop(rest_us=3000)
+
+
+# 60,000 numbers take 72 us on one core: these operators are as fast as their bytes. Nothing but the Python would go.
+@quiet
+def operators_as_fast_as_their_bytes() -> TraceBuilder:
+    return loop(us=9.9, between_us=0, numbers=60_000)
 
 
 # Python of 0.1 ms is no way from one operator to the next: what is left are 300 operators of 5 us, 4 % of the step.
@@ -97,6 +109,29 @@ def operators_of_ten_microseconds(over: bool) -> TraceBuilder:
 @edge
 def two_hundred_a_step(over: bool) -> TraceBuilder:
     return loop(200 if over else 199)
+
+
+def windows(*lengths: int) -> TraceBuilder:
+    """Steps of a line that calls an encoder's small operators on windows of so many tokens, twenty times each."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step(), b.python("windows.py(12): forward"):
+            for turn in range(100):
+                length = lengths[turn % len(lengths)]
+                for name in ("aten::add", "aten::_softmax", "aten::gelu", "aten::mul"):
+                    with b.op(name, us=5, shapes=[[2, length, length]]):
+                        pass
+    return b
+
+
+@fires(cost_ms=2, severity="high")
+def windows_of_one_length() -> TraceBuilder:
+    return windows(8)
+
+
+@edge
+def windows_of_four_lengths(over: bool) -> TraceBuilder:
+    return windows(5, 6, 7) if over else windows(5, 6, 7, 8)
 
 
 def on_one_line(us: float, *, turns: int = 100, name: str = "aten::index_add") -> TraceBuilder:

@@ -1,0 +1,83 @@
+"""What an operator's sizes take by themselves, and loops whose turns differ in size."""
+
+from __future__ import annotations
+
+import pytest
+from support.reading import trace_of
+
+from advisor.pipeline import analyze
+from advisor.testing import TraceBuilder
+
+
+def _loop(shape: list[int], *, us: float = 5, count: int = 300) -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            for _ in range(count):
+                with b.op("aten::mul", us=us, shapes=[shape, shape]):
+                    pass
+                b.idle(us=5)
+    return b
+
+
+def test_numbers_take_their_bytes_and_the_rest_is_the_call() -> None:
+    # Two operands and a result of 1,000 numbers: 12 kB, 1.2 us at 10 GB/s, of 5 us and 5 us of Python before.
+    frame = trace_of(_loop([1000]).to_json()).operator_calls
+    assert frame["work_share"].iloc[1:].to_numpy() == pytest.approx(0.12)
+
+
+def test_numbers_take_no_longer_than_the_operator() -> None:
+    # 10,000 numbers would take 12 us: all 5 us of it, and none of the Python.
+    frame = trace_of(_loop([10_000]).to_json()).operator_calls
+    assert frame["work_share"].iloc[1:].to_numpy() == pytest.approx(0.5)
+
+
+def test_without_shapes_all_is_the_call() -> None:
+    b = TraceBuilder(None)
+    with b.step(), b.op("aten::mul", us=5):
+        pass
+    assert trace_of(b.to_json()).operator_calls["work_share"].tolist() == [0.0]
+
+
+def test_the_price_of_a_loop_leaves_its_work_out() -> None:
+    # 4.8 of 10 us are the numbers' (48 kB): of what a loop over single numbers returns, 0.52 is left.
+    whole, part = (
+        next(f.saving for f in analyze(trace_of(_loop(shape).to_json())).findings if f.rule == "cpu/tiny-operators")
+        for shape in ([1], [4000])
+    )
+    assert whole is not None and part is not None
+    assert part.high_ms / whole.high_ms == pytest.approx(0.52, rel=0.01)
+
+
+def _windows(lengths: tuple[int, ...], attention: str = "aten::_softmax") -> list[bool]:
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(2):
+        with b.step():
+            for length in lengths:
+                with b.python("windows.py(12): forward"):
+                    with b.op("aten::t", us=2, shapes=[[8, 8]]):
+                        pass
+                    with b.op("aten::addmm", seq=length, us=5, shapes=[[8], [length, 8], [8, 8]]):
+                        pass
+                    with b.op(attention, us=5, shapes=[[2, length, length]]):
+                        pass
+            with b.python("windows.py(20): forward"), b.op("aten::mul", us=5, shapes=[[8], [8]]):
+                pass
+            with b.backward("AddmmBackward0", lengths[0]), b.op("aten::mm", us=5, shapes=[[8, 8], [8, 8]]):
+                pass
+    frame = trace_of(b.to_json()).operator_calls
+    calls = frame[frame["name"].str.startswith("aten::")]
+    return [bool(flag) for flag in calls["uneven"]]
+
+
+def test_windows_of_four_lengths_are_uneven_with_their_backward_pass() -> None:
+    # Three calls of each window, views of the weight among them, not the line behind; and the product of the backward pass.
+    assert _windows((4, 5, 6, 7)) == [*[True] * 12, False, True] * 2
+
+
+def test_windows_of_three_lengths_are_not() -> None:
+    assert not any(_windows((4, 5, 6)))
+
+
+def test_rows_of_four_lengths_without_attention_can_be_joined() -> None:
+    assert not any(_windows((4, 5, 6, 7), attention="aten::gelu"))
