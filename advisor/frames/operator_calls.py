@@ -13,6 +13,7 @@ from advisor.frames import beside_gpu
 from advisor.frames.call_sizes import uneven, work_share
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
+from advisor.frames.optimizers import storing_passes_each
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD
@@ -49,10 +50,13 @@ SCHEMA = Schema(
         flag("trails", "comes after the last backward pass of its step, is no part of the optimizer's, and no gradient is computed "
              "of it; false in programs without a backward pass"),
         flag("reduces", "it, or the operator around it, makes a few numbers of many: statistics and metrics, no norms"),
-        real("work_share", "share", "of its time that its bytes and its arithmetic take on one core at 10 GB/s and 20 GFLOP/s, by its "
-             "shapes; 0 where they are not known: the rest is the call"),
-        flag("uneven", "its line gives most of what it calls four sizes or more in a step, in a program whose attention has as many "
-             "lengths"),
+        real("work_share", "share", "of its time that its bytes and arithmetic take on one core at 10 GB/s and 20 GFLOP/s, by its "
+             "shapes; 0 where these are not known: the rest is the call"),
+        flag("uneven", "its line gives most of what it calls four sizes or more in a step, in a program whose attention has "
+             "as many lengths"),
+        real("spared", "share", "of the backward passes of an optimizer's step, each behind a forward pass like the others and "
+             "storing gradients: all but one, which a batch taken whole runs; 0 where they differ"),
+        flag("stores", "runs where autograd's engine stores a gradient, or adds it to what earlier passes left"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -76,6 +80,7 @@ _PICKS = 0.4
 _SINGLE = re.compile(r"^\[\[\d+\]")
 """Operands of which the first has one dimension."""
 _NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
+_STORES = re.compile(r"torch::autograd::AccumulateGrad$")
 _VIEWS = 1_000
 """Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
 _LONG_NS = 1_000_000
@@ -133,6 +138,8 @@ def build(context: Context) -> pd.DataFrame:
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "work_share": work_share(context, rows, cost, python_ns),
         "uneven": uneven(context, rows),
+        "spared": np.full(len(rows), _spared(context)),
+        "stores": np.array([_STORES.search(name) is not None for name in context.names], np.bool_)[outermost],
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
         "looped": looped(context),
@@ -262,6 +269,10 @@ def _native(context: Context, rows: Ints) -> Bools:
     own[long] = 1
     found: Bools = host.with_backward(own)[rows] > 0
     return found & ~np.isin(rows, long)
+
+
+def _spared(context: Context) -> float:
+    return 1 - 1 / max(storing_passes_each(context) or 1.0, 1.0)
 
 
 def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:

@@ -11,7 +11,7 @@ from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, fetch, inside, summed, union
 from advisor.timeline import closures
-from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
+from advisor.timeline.calls import ANNOTATION, BACKWARD, FORWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
@@ -36,7 +36,7 @@ _FACTORS = re.compile(
 )
 _GRADIENT = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ALIKE = 0.6
-"""Forward passes of one program differ by less in their operators: the last of a step has the optimizer's and the loop's beside."""
+"""Forward passes of one program differ by less in the operators that make nodes of the graph."""
 _NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
 
 
@@ -99,23 +99,44 @@ def backwards_each(context: Context) -> float | None:
     A pass begins where the main thread's own operators end and the backward pass's begin. Passes behind unlike forward passes
     are those of several losses, or of gradients of gradients: no batch that was taken in parts. None without steps, too.
     """
+    begins = context.once(_passes)
+    return None if begins is None else len(begins) / len(nodes(context))
+
+
+def storing_passes_each(context: Context) -> float | None:
+    """Count those of them that store gradients of about as many parameters as any; None where :func:`backwards_each` is."""
+    begins = context.once(_passes)
+    if begins is None:
+        return None
+    stored = context.recording.host.start[nodes_by_name(context.recording, _GRADIENT, (OP,))]
+    at = np.searchsorted(begins, stored, side="right") - 1
+    counts = summed(at[at >= 0], 1, len(begins))
+    return int((counts >= max(_ALIKE * counts.max(), 1)).sum()) / len(nodes(context))
+
+
+def _passes(context: Context) -> Ints | None:
+    """Return when each backward pass begins, in ns; None where forward passes differ, and without one or a step."""
     host, rows = context.recording.host, nodes(context)
     if not len(rows) or not host.size:
         return None
     ops = np.flatnonzero(host.group == OP)
-    backward = host.attributes.phase[ops] == BACKWARD
-    keep = backward | (host.thread[ops] == main_thread(context.recording))
-    order = np.argsort(host.start[ops[keep]], kind="stable")
+    phase = host.attributes.phase[ops]
+    backward = phase == BACKWARD
+    forward = (phase == FORWARD) & (host.thread[ops] == main_thread(context.recording))
+    # Clipping and logging, which a step does once, run outside of gradient mode.
+    numbered = forward & (context.op_column(ops, "sequence") >= 0)
+    keep = backward | (numbered if numbered.any() else forward)
+    start = host.start[ops[keep]]
+    order = np.argsort(start, kind="stable")
     backward = backward[keep][order]
     begins = np.flatnonzero(backward[1:] & ~backward[:-1]) + 1
     if not len(begins):
         return None
-    forward = np.diff(np.append(0, np.cumsum(~backward)[begins]))[
-        1:
-    ]  # the first one's may have begun before the recording
-    if len(forward) and forward.min() < _ALIKE * forward.max() and len(begins) > len(rows):
+    # The first one's may have begun before the recording.
+    lengths = np.diff(np.append(0, np.cumsum(~backward)[begins]))[1:]
+    if len(lengths) and lengths.min() < _ALIKE * lengths.max() and len(begins) > len(rows):
         return None
-    return len(begins) / len(rows)
+    return start[order][begins]
 
 
 def operators_each(context: Context, calls: Ints) -> float | None:

@@ -45,7 +45,8 @@ def test_the_price_of_a_loop_leaves_its_work_out() -> None:
         next(f.saving for f in analyze(trace_of(_loop(shape).to_json())).findings if f.rule == "cpu/tiny-operators")
         for shape in ([1], [4000])
     )
-    assert whole is not None and part is not None
+    assert whole is not None
+    assert part is not None
     assert part.high_ms / whole.high_ms == pytest.approx(0.52, rel=0.01)
 
 

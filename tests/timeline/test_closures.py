@@ -109,6 +109,24 @@ def test_behind_unlike_forward_passes_they_are_no_parts_of_a_batch() -> None:
     assert trace_of(accumulated(2, forward=(9, 2)).to_json()).facts["backwards_per_step"] is None
 
 
+def test_what_a_step_does_once_makes_no_pass_another() -> None:
+    """Clipping by hand runs hundreds of operators outside of gradient mode, before the first pass of the next step."""
+    b = TraceBuilder()
+    for step in range(3):
+        with b.step():
+            for turn in range(4):
+                with b.op("aten::mm", us=10, seq=10 * step + turn):
+                    b.kernel("ampere_sgemm_128x64_nn", us=10)
+                with b.thread(77), b.backward("MmBackward0", 10 * step + turn, us=10):
+                    b.kernel("ampere_sgemm_128x64_nt", us=10)
+            for _ in range(50):
+                with b.op("aten::norm", us=1):
+                    pass
+            with b.annotation("Optimizer.step#SGD.step"):
+                b.kernel("multi_tensor_apply_kernel<add>", us=10)
+    assert trace_of(b.to_json()).facts["backwards_per_step"] == 4
+
+
 def test_each_of_several_optimizers_has_passes_of_its_own() -> None:
     """The recorder counts the passes of a step of the loop; a critic's and an actor's are no batch taken in parts."""
     b = TraceBuilder()
