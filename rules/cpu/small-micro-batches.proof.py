@@ -32,7 +32,9 @@ def training(
                     pass
             for turn in range(passes):
                 for number in range(forward[turn] if forward else 100):
-                    with b.op("aten::mul", seq=1000 * (10 * step + turn) + number, us=10, shapes=[[numbers], [numbers]]):
+                    with b.op(
+                        "aten::mul", seq=1000 * (10 * step + turn) + number, us=10, shapes=[[numbers], [numbers]]
+                    ):
                         pass
                 if rest_us:
                     with b.op("aten::mkldnn_convolution", us=rest_us):
