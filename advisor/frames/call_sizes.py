@@ -1,4 +1,4 @@
-"""What an operator of a program on the CPU is given: how long its numbers take by themselves, and whether its turns differ."""
+"""Sizes of an operator of a program on the CPU: how long its numbers take by themselves, and whether turns of a loop differ."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ def _passes(context: Context) -> Ints | None:
     lengths = np.diff(np.append(0, np.cumsum(~backward)[begins]))[1:]
     if len(lengths) and lengths.min() < _ALIKE * lengths.max() and len(begins) > len(rows):
         return None
-    begun: Ints = start[order][begins]
-    return begun
+    starts: Ints = start[order][begins]
+    return starts
 
 
 def operators_each(context: Context, calls: Ints) -> float | None:
