@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, covered, fetch, summed, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
 from advisor.results.elsewhere import Elsewhere
 from advisor.timeline.calls import ANNOTATION, OP, PHASES
 from advisor.timeline.context import Context
@@ -69,7 +69,10 @@ def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
 
 
 def _of_work(context: Context, segments: Ints) -> list[Owner]:
-    """Divide the device's time by the operator that launched the work; what replays launched, or nothing, by kind and name."""
+    """Divide the device's time by the operator that launched the work; what replays launched, or nothing, by kind and name.
+
+    A kind of which most has no operator is counted whole: the same products are not said by two names.
+    """
     ledger, work, host = context.ledger, context.recording.work, context.recording.host
     row, dur = ledger.row[segments], ledger.dur_ns[segments]
     row, dur = row[row >= 0], dur[row >= 0]
@@ -77,11 +80,18 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
     replayed = np.isin(work.launch[row], context.graph_nodes)
     known = (operator >= 0) & ~replayed
     known[known] = host.group[operator[known]] == OP
+    codes = distinct(work.name[row]).tolist()
+    labels = {code: owners.KINDS.get(owners.kind_of(context, code)) for code in codes}
+    own, without = (summed(work.name[row[rows]], dur[rows], len(context.names)) for rows in (known, ~known))
+    for kind in set(labels.values()) - {None}:
+        alike = [code for code in codes if labels[code] == kind]
+        if without[alike].sum() >= own[alike].sum():
+            known &= ~np.isin(work.name[row], alike)
     total: dict[str, int] = {}
     _add(total, context.names, host.name[operator[known]], dur[known])
     sums = summed(work.name[row[~known]], dur[~known], len(context.names))
     for code in np.flatnonzero(sums).tolist():
-        label = owners.KINDS.get(owners.kind_of(context, code)) or _short(context.names[code])
+        label = labels[code] or _short(context.names[code])
         total[label] = total.get(label, 0) + int(sums[code])
     return [Owner(name, ns) for name, ns in total.items()]
 

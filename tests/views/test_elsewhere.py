@@ -48,6 +48,29 @@ def test_kernels_without_an_operator_are_told_by_their_kind(tmp_path: Path) -> N
     assert ("compute", "my_own_kernel", 3.0) in of(b, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("alone_us", "expected"),
+    [
+        (3000, {("compute", "matrix products"): 5.0}),
+        (1000, {("compute", "aten::mm"): 2.0, ("compute", "matrix products"): 1.0}),
+    ],
+)
+def test_products_most_of_which_have_no_operator_go_by_one_name(
+    alone_us: int, expected: dict[tuple[str, str], float], tmp_path: Path
+) -> None:
+    """Beside the headline, which counts kinds, half of the same products by an operator's name reads as another figure."""
+    b = TraceBuilder("AMD Instinct MI300X", host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel("Cijk_Ailk_Bljk_HHS_BH", us=2000)
+            b.kernel("Cijk_Ailk_Bjlk_HHS_BH", us=alone_us)
+            b.kernel("my_own_kernel", us=5000)
+            b.sync()
+    found = {(cause, where): ms for cause, where, ms in of(b, tmp_path) if where != "my_own_kernel"}
+    assert found == expected
+
+
 def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) -> None:
     # Kernels of 1 ms behind 4 ms of the host in one range and 2 in the other, no launch in either: 6 of 8 ms are the host's.
     b = TraceBuilder(host_us=0, latency_us=0, with_stack=False)
