@@ -71,6 +71,7 @@ _FLOATS = (
     "hypot",
 )
 _KEEPING = ("tanh", "exp", "log", "sqrt", "sin", "cos", "log1p", "expm1", "mean", "std", "var")
+_OF_TWO = ("maximum", "minimum", "add", "subtract", "multiply", "power", "dot", "matmul", "outer", "abs")
 _JOINING = ("concatenate", "stack", "hstack", "vstack", "column_stack")
 _SHAPING = ("reshape", "copy", "transpose", "ravel", "flatten", "squeeze", "clip", "T")
 
@@ -105,8 +106,12 @@ def _returns_float(source: Source, call: cst.Call, seen: set[str]) -> bool:
     name = call.func.attr.value
     if name in _JOINING and call.args:
         joined = call.args[0].value
+        if isinstance(joined, cst.ListComp):
+            return _is_float(source, joined.elt, seen)
         parts = joined.elements if isinstance(joined, cst.List | cst.Tuple) else ()
         return any(_is_float(source, part.value, seen) for part in parts)
+    if name in _OF_TWO and source.name(call.func).startswith("numpy."):
+        return any(_is_float(source, arg.value, seen) for arg in call.args if arg.keyword is None and not arg.star)
     return name in _FLOATS or name in _KEEPING or (name in _SHAPING and _is_float(source, call.func.value, seen))
 
 
