@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.frames.patterns.one_hot import _factors, _Matrix
+from advisor.frames.patterns.one_hot import Matrix, _factors
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 
@@ -102,4 +102,4 @@ def test_what_is_none(b: TraceBuilder, tmp_path: Path) -> None:
     ],
 )
 def test_factors_of_a_product(name: str, operands: tuple[tuple[int, ...], ...], expected: object) -> None:
-    assert _factors(name, operands, _Matrix(0, 6, 5, [])) == expected
+    assert _factors(name, operands, Matrix(0, 6, 5, [])) == expected

@@ -640,6 +640,19 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "table": torch.rand(3, 8),
         "values": torch.rand(4, 8),
     },
+    "kernels/one-hot-loss": lambda scope: {
+        "labels": torch.tensor([0, 2, 2, 1]),
+        "classes": 3,
+        "logits": torch.rand(4, 3, requires_grad=True),
+    },
+    "kernels/layer-on-gathered": lambda scope: {
+        "x": torch.rand(5, 8),
+        "source": torch.tensor([0, 2, 2, 1, 4, 0, 3, 3, 1, 2]),
+        "layer": nn.Linear(8, 6),
+        "tokens": torch.randint(4, (BATCH, 16)),
+        "embed": nn.Embedding(4, 8),
+        "project": nn.Linear(8, 6),
+    },
     "kernels/class-loop": lambda scope: {
         "classes": 3,
         "target": torch.tensor([0, 2, 2, 1]),

@@ -20,6 +20,7 @@ from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
+from advisor.frames.patterns.gathered import gathered_layers
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.growing_prefix import growing_prefixes
 from advisor.frames.patterns.label_parts import parts_by_label
@@ -27,6 +28,7 @@ from advisor.frames.patterns.late_pick import late_picks
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.one_hot import one_hot_products
+from advisor.frames.patterns.one_hot_loss import one_hot_losses
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
@@ -84,7 +86,9 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     shifted_buffers,
     product_orders,
     one_hot_products,
+    one_hot_losses,
     enlarged,
+    gathered_layers,
     shrunk_late,
     constant_products,
     repeated_backward,

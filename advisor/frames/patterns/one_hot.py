@@ -20,7 +20,7 @@ from advisor.timeline.operator_names import is_view
 
 _SCATTERS = ("aten::scatter_", "aten::scatter")
 _EQUAL = "aten::eq"
-_INDICES = frozenset({"long int", "int", "short int", "long", "signed char", "unsigned char"})
+INDICES = frozenset({"long int", "int", "short int", "long", "signed char", "unsigned char"})
 _ZEROS = frozenset({"aten::zero_", "aten::fill_", "aten::zeros_like", "aten::new_zeros"})
 _SUMS = frozenset({"aten::sum", "aten::mean"})
 _PLACES = frozenset({"aten::argmax", "aten::argmin"})
@@ -45,7 +45,7 @@ class _Role(Enum):
 
 
 @dataclass(eq=False)
-class _Matrix:
+class Matrix:
     """A one-hot matrix: what makes it, its rows and columns, what it is multiplied in, and whether it is used otherwise, too."""
 
     call: int
@@ -100,7 +100,7 @@ def one_hot_products(tree: Tree) -> Occurrences | None:
     )
 
 
-def _cheap(tree: Tree, matrix: _Matrix, trains: bool) -> float:
+def _cheap(tree: Tree, matrix: Matrix, trains: bool) -> float:
     """ns that lookups and sums take in place of the products, with their gradients."""
     wide = sum(matrix.rows * width for width in matrix.wide)
     table = sum(matrix.columns * width for width in matrix.wide)
@@ -112,12 +112,9 @@ def _cheap(tree: Tree, matrix: _Matrix, trains: bool) -> float:
     return calls * _CALL + forward + trains * gradient
 
 
-def _matrices(tree: Tree) -> list[_Matrix]:
+def _matrices(tree: Tree) -> list[Matrix]:
     """One-hot matrices outside of the backward pass, with their uses."""
-    found = [*_scattered(tree), *_compared(tree)]
-    if not 0 < len(found) <= _MOST:
-        return []
-    found.sort(key=lambda matrix: matrix.call)
+    found = made(tree)
     starts = {node for matrix in found for node in matrix.made}
     behind = tree.once(Uses)
     for matrix in found:
@@ -141,7 +138,13 @@ def _matrices(tree: Tree) -> list[_Matrix]:
     return found
 
 
-def _role(name: str, operands: tuple[Shape, ...], matrix: _Matrix) -> _Role:
+def made(tree: Tree) -> list[Matrix]:
+    """One-hot matrices outside of the backward pass, in order, with what makes them."""
+    found = [*_scattered(tree), *_compared(tree)]
+    return sorted(found, key=lambda matrix: matrix.call) if len(found) <= _MOST else []
+
+
+def _role(name: str, operands: tuple[Shape, ...], matrix: Matrix) -> _Role:
     """Tell what an operator that takes or gives as many numbers does with a matrix."""
     size = matrix.rows * matrix.columns
     taken = [shape for shape in operands if size_of(shape) == size]
@@ -158,7 +161,7 @@ def _role(name: str, operands: tuple[Shape, ...], matrix: _Matrix) -> _Role:
     return _Role.MADE if name in _ZEROS else _Role.OTHER
 
 
-def _factors(name: str, operands: tuple[Shape, ...], matrix: _Matrix) -> tuple[bool, int] | None:
+def _factors(name: str, operands: tuple[Shape, ...], matrix: Matrix) -> tuple[bool, int] | None:
     """Return whether a product sums rows up by index, and its width; None where the shapes are no such product."""
     first = PRODUCTS[name]
     pair = [shape for shape in operands[first:] if shape][:2]
@@ -182,7 +185,7 @@ def _factors(name: str, operands: tuple[Shape, ...], matrix: _Matrix) -> tuple[b
     return sums, max(size_of(other) // contracted, 1)
 
 
-def _used(matrix: _Matrix, node: int, name: str, operands: tuple[Shape, ...]) -> None:
+def _used(matrix: Matrix, node: int, name: str, operands: tuple[Shape, ...]) -> None:
     found = _factors(name, operands, matrix)
     if found is not None:
         matrix.uses.append(node)
@@ -190,7 +193,7 @@ def _used(matrix: _Matrix, node: int, name: str, operands: tuple[Shape, ...]) ->
         matrix.sums |= found[0]
 
 
-def _scattered(tree: Tree) -> list[_Matrix]:
+def _scattered(tree: Tree) -> list[Matrix]:
     """Zeros into which a one was scattered for each index: by hand, or by one_hot."""
     nodes = forward(tree, _SCATTERS)
     if not 0 < len(nodes) <= _MOST:
@@ -205,10 +208,10 @@ def _scattered(tree: Tree) -> list[_Matrix]:
             continue
         low = max(node - _BEFORE, 0)
         before = [one for one in range(low, node) if zeros[host.name[one]] and host.thread[one] == host.thread[node]]
-        same = [one for one in before if _first(tree, one) == fact[0]]
+        same = [one for one in before if _first(tree, one) == fact[0] and _is_zero(tree, one)]
         if same:
             made = sorted({max(int(tree.calls[same[-1]]), 0), call})
-            found.append(_Matrix(call, fact[1], fact[2], made))
+            found.append(Matrix(call, fact[1], fact[2], made))
     return found
 
 
@@ -237,7 +240,18 @@ def _first(tree: Tree, node: int) -> Shape:
     return operands[0] if operands else ()
 
 
-def _compared(tree: Tree) -> list[_Matrix]:
+def _is_zero(tree: Tree, node: int) -> bool:
+    """Tell whether what fills a tensor is zero, as far as it was recorded."""
+    texts = tree.texts(int(tree.context.op_column(np.array([node]), "concrete")[0]))
+    if tree.context.names[tree.host.name[node]] != "aten::fill_" or texts is None or len(texts) < 2 or not texts[1]:
+        return True
+    try:
+        return float(texts[1]) == 0
+    except ValueError:
+        return texts[1] == "False"
+
+
+def _compared(tree: Tree) -> list[Matrix]:
     """Indices compared with the whole numbers from 0 on (arange)."""
     nodes = forward(tree, [_EQUAL])
     ranges = forward(tree, ["aten::arange"]) if 0 < len(nodes) <= _MOST else nodes[:0]
@@ -251,14 +265,14 @@ def _compared(tree: Tree) -> list[_Matrix]:
         fact, call = facts[which], int(tree.calls[node])
         if fact is not None and call == node:
             rows, columns = fact
-            found.append(_Matrix(call, rows, columns, [call]))
+            found.append(Matrix(call, rows, columns, [call]))
     return found
 
 
 def _equal(tree: Tree, dims: int, types: int, ends: set[Shape | None]) -> tuple[int, int] | None:
     """Rows and columns of a comparison of indices with a range; None for others."""
     operands, words = tree.shapes.operands(dims), tree.words(types)
-    if len(operands) < 2 or not words or not _INDICES.issuperset(words[:2]):
+    if len(operands) < 2 or not words or not INDICES.issuperset(words[:2]):
         return None
     for index, steps in (operands[:2], operands[1::-1]):
         columns = size_of(steps)
