@@ -50,6 +50,7 @@ def penalized(
     sums: bool = True,
     stored: int | None = None,
     activation: bool = False,
+    apart: bool = False,
     optimizer: str = "SGD",
     rest_us: float = 5000,
     device: str | None = None,
@@ -60,7 +61,8 @@ def penalized(
     *behind* the terms, which are added up if *sums*, other operators run. *stored* are the layers' parameters, where they are
     fewer. Unless *through*, no backward pass goes through the penalty; if *added*, the engine adds the gradients of each parameter
     in 40 us; if *doubled*, also those of the two factors in a term, in 1. With an *activation* a layer takes a tensor as large as a
-    parameter, and the engine adds gradients of such tensors too.
+    parameter, and the engine adds gradients of such tensors too. If *apart*, the penalty has a backward pass of its own, behind the
+    layers', whose gradients are added as they are stored.
     """
     b = TraceBuilder(device, host_us=2 if device else 0, record_shapes=shapes)
     work = _Work(b, device is not None)
@@ -70,7 +72,7 @@ def penalized(
                 base, half_us = 1000 * (step * passes + number), rest_us / passes / 2
                 with work.op("aten::mm", half_us, shapes=[WEIGHT if activation else [32, 48], [48, 64]], seq=base):
                     pass
-                calls = _forward(work, term, (parameters, sums), behind, base + 100)
+                calls = [] if apart else _forward(work, term, (parameters, sums), behind, base + 100)
                 for call, seq in reversed(calls if through else []):
                     work.node(call, seq, doubled=doubled and call.name == "aten::mul")
                 with b.backward("MmBackward0", base), work.op("aten::mm", half_us, shapes=[[48, 32], [32, 64]]):
@@ -78,7 +80,12 @@ def penalized(
                 if activation:
                     work.layer("ReluBackward0", base + 1, added=True, stored=False)
                 for at in range(parameters if stored is None else stored):
-                    work.layer("TBackward0", base + 2 + at, added=added and through)
+                    work.layer("TBackward0", base + 2 + at, added=added and through and not apart)
+                calls = _forward(work, term, (parameters, sums), behind, base + 100) if apart else []
+                for call, seq in reversed(calls):
+                    work.node(call, seq, doubled=False)
+                    if call is term[0]:
+                        work.store(40)
             step_of = f"Optimizer.step#{optimizer}.step"
             with b.annotation(step_of), work.op("aten::_foreach_add_", 1, shapes=[[WEIGHT], [WEIGHT]]):
                 pass
@@ -134,11 +141,16 @@ class _Work:
             if added:
                 self._add(40)
         if stored:
-            with (
-                self.b.op(f"autograd::engine::evaluate_function: {STORE}", us=2),
-                self.b.op(STORE, shapes=[WEIGHT], us=1),
-            ):
-                pass
+            self.store(0)
+
+    def store(self, us: float) -> None:
+        """Store a gradient, or add it in so many us to the one that is stored."""
+        with (
+            self.b.op(f"autograd::engine::evaluate_function: {STORE}", us=2),
+            self.b.op(STORE, shapes=[WEIGHT], us=1),
+        ):
+            if us:
+                self._add(us)
 
     def _add(self, us: float) -> None:
         with self.op("aten::add_", us, shapes=[WEIGHT, WEIGHT, []]):

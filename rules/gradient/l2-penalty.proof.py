@@ -76,6 +76,12 @@ def tensors_as_large_as_activations() -> TraceBuilder:
     return penalized(activation=True)
 
 
+# Its line search compares losses: they must hold the penalty.
+@quiet("not_applicable")
+def an_optimizer_that_searches() -> TraceBuilder:
+    return penalized(optimizer="LBFGS")
+
+
 # gradient/l1-penalty
 @quiet
 def absolute_values() -> TraceBuilder:

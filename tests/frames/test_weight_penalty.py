@@ -95,6 +95,12 @@ def test_all_parameters_behind_each_other(tmp_path: Path) -> None:
     assert [(row["detail"], row["repeats"], row["length"]) for row in found] == [("squares", 6, EVERY[0])] * 3
 
 
+def test_a_backward_pass_of_the_penalty_alone(tmp_path: Path) -> None:
+    """What it makes is stored as it is, and added there: it costs the same."""
+    found = rows(penalized(apart=True), tmp_path)
+    assert [(row["detail"], row["repeats"], row["cost_ns"]) for row in found] == [("squares", 6, 2_386_000)] * 3
+
+
 def test_a_product_of_two_tensors_is_no_square(tmp_path: Path) -> None:
     """Of a square the engine adds the gradients of both factors."""
     assert kinds(penalized((MUL, SUM)), tmp_path) == {}

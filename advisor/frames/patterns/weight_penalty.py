@@ -19,7 +19,7 @@ from advisor.frames.patterns.passes import calls_between
 from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.unused_gradients import Pass, backward_passes
 from advisor.frames.patterns.updates import Shape, first_operand
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import FORWARD
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
@@ -246,10 +246,9 @@ def _of_parameters(tree: Tree, calls: _Calls, passes: list[Pass], terms: list[_T
         # Both factors of a square have a gradient, which are added; those of a product with another tensor are not.
         if number in doubled or not calls[term.reads].product:
             by_pass[int(calls.behind[term.first])].append(term)
-    own = {maker for maker in sums if of[maker] >= 0}
     for number, here in by_pass.items():
         if number < len(passes):
-            added = _added(tree, passes[number], sums, own)
+            added = _added(tree, passes[number], sums, of >= 0)
             taken = _taken_first(tree, calls, number) if added.elsewhere else set()
             _match(here, {shape: nodes for shape, nodes in added.found.items() if shape not in added.elsewhere & taken})
     return [term for term in terms if term.sums]
@@ -328,21 +327,23 @@ class _Added:
     elsewhere: set[Shape]
 
 
-def _added(tree: Tree, one: Pass, sums: dict[int, list[int]], own: set[int]) -> _Added:
-    """Return the additions of a pass. Those stored are of parameters with two gradients; *own* are nodes of the penalty."""
+def _added(tree: Tree, one: Pass, sums: dict[int, list[int]], own: Bools) -> _Added:
+    """Return the additions of a pass. Those stored are of parameters with two gradients; *own* flags nodes of the penalty."""
     names = tree.context.names
     nodes = one.nodes[np.argsort(tree.host.start[one.nodes], kind="stable")]
     storing = [_STORES.search(names[code]) is not None for code in tree.host.name[nodes].tolist()]
-    shape_of = {}
+    shape_of, inner_of = {}, {}
     for store, shape in zip(one.stored, one.shapes, strict=True):
-        shape_of[int(tree.host.parent[store])] = shape_of[store] = shape
+        top = int(tree.host.parent[store])
+        shape_of[top] = shape_of[store] = shape
+        inner_of[top] = inner_of[store] = store
     found: dict[Shape, list[int]] = defaultdict(list)
     elsewhere = set[Shape]()
     left: list[tuple[Shape, int]] = []
     maker = -1
     for node, stores in zip([*nodes.tolist(), -1], [*storing, False], strict=True):
         if not stores:
-            elsewhere.update(shape for shape, _ in left if maker not in own)
+            elsewhere.update(shape for shape, _ in left if not own[maker])
             maker = node
             left = [(shapes[0], at) for at in sums.get(node, ()) if (shapes := first_operand(tree, at, listed=False))]
             continue
@@ -350,6 +351,9 @@ def _added(tree: Tree, one: Pass, sums: dict[int, list[int]], own: set[int]) -> 
         if place >= 0:
             shape, at = left.pop(place)
             found[shape].append(at)
+        elif maker >= 0 and own[maker] and node in inner_of:
+            # A pass of the penalty alone: what it makes is stored as it is, and added to what the layers' pass stored.
+            found[shape_of[node]].extend(sums.get(inner_of[node], ()))
     return _Added(found, elsewhere)
 
 
