@@ -86,6 +86,7 @@ BY_ROWS = {
     "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros", "gradient/adding-wait",
     "sync/debug-api", "gpu-idle/foreach-grouping",
     "kernels/slow-optimizer", "gradient/dense-embedding", "cpu/micro-batch-reduction", "gradient/repeated-backward",
+    "gradient/l1-penalty", "gradient/l2-penalty",
 }  # fmt: skip
 
 

@@ -304,6 +304,13 @@ def _two_losses(scope: dict[str, Any]) -> dict[str, Any]:
     return {"losses": [shared.mean(), shared.square().mean()]}
 
 
+def _penalized(scope: dict[str, Any]) -> dict[str, Any]:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(scope["x"][0].numel(), CLASSES))
+    batches = [(scope["x"], scope["y"]), (scope["x"].flip(0), scope["y"])]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return {"model": model, "batches": batches, "optimizer": optimizer, "l1": 0.01, "l2": 0.05, "copy": copy}
+
+
 def _field(scope: dict[str, Any]) -> dict[str, Any]:
     coords = torch.rand(5, 2, requires_grad=True)
     return {"coords": coords, "u": coords.square().sum(1)}
@@ -475,6 +482,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": nn.Sequential(nn.Flatten(), nn.Linear(scope["x"][0].numel(), CLASSES)),
     },
     "gradient/repeated-backward": _two_losses,
+    "gradient/l1-penalty": _penalized,
+    "gradient/l2-penalty": _penalized,
     "inference/label-parts": _detector,
     "gradient/repeated-gradient": _field,
     **{
@@ -860,6 +869,32 @@ kept = after_step()
 for net in (kept, target):
     assert net is not model and torch.equal(net.weight, model.weight) and torch.equal(net.bias, model.bias)
     assert net.weight.requires_grad and net.weight.is_leaf
+""",
+    "gradient/l1-penalty": """
+twin = copy.deepcopy(model)
+train_step(batches)
+loss = sum(criterion(twin(x), y) for x, y in batches) / 2 + l1 * sum(p.abs().sum() for p in twin.parameters())
+loss.backward()
+torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9).step()
+for own, other in zip(model.parameters(), twin.parameters()):
+    assert torch.allclose(own, other, atol=1e-6)
+""",
+    "gradient/l2-penalty": """
+twin = copy.deepcopy(model)
+made = type(optimizer)
+if "loss_of" in globals():
+    loss_of(x, y).backward()
+    optimizer.step()
+    loss = criterion(twin(x), y)
+    theirs = made(twin.parameters(), lr=1e-3)
+else:
+    train_step(batches)
+    loss = sum(criterion(twin(x), y) for x, y in batches) / 2
+    theirs = made(twin.parameters(), lr=0.1, momentum=0.9)
+(loss + l2 * sum(p.pow(2).sum() for p in twin.parameters())).backward()
+theirs.step()
+for own, other in zip(model.parameters(), twin.parameters()):
+    assert made is torch.optim.AdamW or torch.allclose(own, other, atol=1e-5)  # the first fix is not for AdamW
 """,
     "cpu/growing-prefix": """
 ids = torch.tensor([[0, 3, 2, 1, 8], [4, 4, 7, 5, 6]])

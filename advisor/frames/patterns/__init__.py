@@ -61,17 +61,18 @@ SCHEMA = Schema(
              "transform, where another order of the data spares it), reducer (DDP's, of one gradient), uncached-prefix (of "
              "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
              "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before), shrunk-late (pointwise operators on "
-             "an image that is then resized or pooled to half of its positions or fewer)"),
+             "an image that is then resized or pooled to half of its positions or fewer), weight-penalty (squares, absolute values "
+             "or norms of parameters that are part of the loss)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
-                "repeated-slicing, unrolled-cell, growing-prefix, copied-model, separate-layers, separate-heads, class-loop or "
-                "fft-shift on the CPU the Python that leads to its operators"),
+                "repeated-slicing, unrolled-cell, growing-prefix, copied-model, separate-layers, separate-heads, class-loop, "
+                "weight-penalty or fft-shift on the CPU the Python that leads to its operators"),
         integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix or of separate-layers; "
-                "parameters of a copied-model; heads of separate-heads; different "
+                "parameters of a copied-model or a weight-penalty; heads of separate-heads; different "
                 "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients that "
                 "nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an output of "
                 "a convolution; places that are read of a full-sort; quantiles of a quantile-sort; copies of an expanded; slices "
@@ -92,8 +93,8 @@ SCHEMA = Schema(
                 "repeated-backward that were run before; hidden state of an unrolled-cell; positions of the longest "
                 "growing-prefix; elements of a weight of "
                 "separate-layers or separate-heads; rank of an unmerged-adapter; elements that a class-loop compares or an "
-                "fft-shift moves; places of each of uneven-rows or padded-rows; tokens of an uncached-prefix; elements of what is "
-                "rebuilt; NULL for other kinds"),
+                "fft-shift moves; of the parameters of a weight-penalty; places of each of uneven-rows or padded-rows; tokens of "
+                "an uncached-prefix; elements of what is rebuilt; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, of a repeated-slicing the time without the slices' own parts of their gradients, of "
@@ -106,7 +107,8 @@ SCHEMA = Schema(
              "does not, of a class-loop what a count or sum of each element once does not, of an expanded all copies but one, of "
              "uneven-rows what is padding, of an fft-shift what a factor in its place does not, of attention squared, of an "
              "uncached-prefix its share of the width, likewise, and of padded-rows what of it goes where widths are rounded up to "
-             "a few, of a shrunk-late the positions that go; NULL for other kinds"),
+             "a few, of a shrunk-late the positions that go, of a weight-penalty what a step does not take to add its gradient; "
+             "NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
@@ -129,7 +131,8 @@ SCHEMA = Schema(
              "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
              "the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, between transforms, or "
-             "before and behind a filter; rebuilt: the operators that build it"),
+             "before and behind a filter; rebuilt: the operators that build it; weight-penalty: squares, absolute values, norms or "
+             "means (of squares or absolute values)"),
     ),
 )  # fmt: skip
 

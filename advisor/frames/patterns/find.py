@@ -52,6 +52,7 @@ from advisor.frames.patterns.unread_gradients import unread_gradients
 from advisor.frames.patterns.unrolled import unrolled_cells
 from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.frames.patterns.weight_norm import attached_norms
+from advisor.frames.patterns.weight_penalty import weight_penalties
 from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -107,6 +108,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     uncached_prefixes,
     rebuilt_tables,
     padded_rows,
+    weight_penalties,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

@@ -72,7 +72,7 @@ def _piled(tree: Tree) -> tuple[list[tuple[Pass, list[int]]], set[Shape]] | None
     """Return passes with the nodes that store what is added to the pass before and read by nothing, and the shapes of that."""
     if len(optimizers.nodes(tree.context)) or any(map(_UPDATES.search, tree.context.names)):
         return None
-    found = backward_passes(tree)
+    found = tree.once(backward_passes)
     if len(found) < _LEAST_PASSES:
         return None
     shapes = {shape for one in found for shape in one.shapes}

@@ -59,7 +59,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     steps = tree.context.once(recorded_updates)
     if steps is None or len(steps) < _LEAST_STEPS:
         return None
-    passes = backward_passes(tree)
+    passes = tree.once(backward_passes)
     shapes = {shape for one in passes for shape in one.shapes}
     updated = Counter[Shape]()
     for step in steps:
