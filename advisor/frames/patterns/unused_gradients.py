@@ -133,33 +133,31 @@ def _at_the_end(
 ) -> list[_Tail]:
     """The unused part of the last pass of a recording that ends before anything shows what becomes of its gradients.
 
-    Passes are of one kind that run the same nodes and store the same shapes. Where two or more before it are, and all of these have
-    an unused part, of the same nodes, so has the last.
+    Where two or more passes before it are of its kind, and all of these have an unused part, of the same nodes, so has the last.
     """
     of = {tail.of.start: tail for tail in tails}
     at, last = [(at, event) for at, event in enumerate(events) if isinstance(event, Pass)][-1]
     if last.start in of:
         return []
-    name = tree.host.name
-    before = [
-        one
-        for one in events[:at]
-        if isinstance(one, Pass)
-        and one.shapes == last.shapes
-        and name[one.nodes].tobytes() == name[last.nodes].tobytes()
-    ]
+    before = _of_its_kind(tree, events[:at], last)
     parts = [of[one.start] for one in before if one.start in of]
-    if len(before) < _LEAST_ALIKE or len(parts) < len(before):
-        return []
     run = {np.isin(part.of.nodes, part.nodes).tobytes() for part in parts}
-    if len(run) > 1 or any(part.unused != parts[0].unused for part in parts):
+    if len(before) < _LEAST_ALIKE or len(parts) < len(before) or len(run) > 1:
         return []
-    unused = Counter(last.shapes[place] for place in parts[0].unused)
+    first = parts[0]
+    unused = Counter(last.shapes[place] for place in first.unused)
     alone = [shape for shape in unused if unused[shape] == last.shapes.count(shape)]
-    if any(life.of(at, shape, unused[shape]) == USED for shape in alone):
+    used = any(life.of(at, shape, unused[shape]) == USED for shape in alone)
+    if used or any(part.unused != first.unused for part in parts):
         return []
-    nodes = last.nodes[np.frombuffer(run.pop(), np.bool_)]
-    return [_Tail(last, nodes, parts[0].unused, parts[0].dropped)]
+    return [_Tail(last, last.nodes[np.frombuffer(run.pop(), np.bool_)], first.unused, first.dropped)]
+
+
+def _of_its_kind(tree: Tree, events: Sequence[Pass | Update | Zeroing], last: Pass) -> list[Pass]:
+    """Return the passes that run nodes of the same names as the *last*, and store gradients of the same shapes, in its order."""
+    name = tree.host.name
+    passes = [event for event in events if isinstance(event, Pass) and event.shapes == last.shapes]
+    return [one for one in passes if name[one.nodes].tobytes() == name[last.nodes].tobytes()]
 
 
 def _behind(tree: Tree, one: Pass, last: int, updated: Counter[Shape]) -> _Tail:
