@@ -38,6 +38,8 @@ SCHEMA = Schema(
         text("phase", "forward, backward, optimizer or zero_grad"),
         integer("depth", "", "operators around it"),
         text("dtype", "C++ type of its first tensor", "args.Input type"),
+        text("nearest_dtype", "the same, or where no input is a tensor by itself (lists of tensors, sizes alone) that of the "
+             "next operator around it that has one", "args.Input type"),
         text("operand_types", "types of all inputs", "args.Input type"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         text("shapes", "shapes of all inputs", "args.Input Dims"),
@@ -49,6 +51,7 @@ SCHEMA = Schema(
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
+        flag("of_convolution", "is a convolution, or runs inside one"),
         flag("bf16_pays", "a product of 2 MFLOP or more on a processor that multiplies bfloat16; NULL where the processor was not "
              "recorded, or the size is unknown"),
         real("padding_share", "share", "of its work that is on padding: where its shapes, or those of one around it, hold the "
@@ -118,6 +121,7 @@ def makers(context: Context) -> Makers:
         "phase": lambda: context.phase(rows),
         "depth": lambda: context.depth(_acts(context))[rows],
         "dtype": lambda: labels("types", context.raw_dtypes),
+        "nearest_dtype": lambda: context.labels(_nearest_types(context, column("types")), context.raw_dtypes),
         "operand_types": lambda: labels("types", context.shape_texts),
         "dtypes": lambda: labels("types", context.shape_texts),
         "shapes": lambda: labels("dims", context.shape_texts),
@@ -127,12 +131,30 @@ def makers(context: Context) -> Makers:
         "top": lambda: context.top(rows),
         "view": lambda: np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
         "kind": lambda: context.labels(kinds()[1], kinds()[0]),
+        "of_convolution": lambda: _within_kind(context, *kinds(), "convolution"),
         "kind_share": lambda: _kind_share(context, kinds()[1]) if context.cpu_program else np.zeros(len(rows)),
         "padding_share": lambda: padding_share(context, rows),
         "unlabelled_share": lambda: unlabelled_share(context, rows),
         **of_limits,
         "bf16_pays": lambda: _bf16_pays(context, np.asarray(limits()["flops"], np.float64)),
     }
+
+
+def _nearest_types(context: Context, types: Ints) -> Ints:
+    """Code of the list of types that tells each operator's number format, or that of the next operator around it; -1 for none."""
+    host, rows = context.recording.host, context.op_rows
+    known = np.append(np.array([text != "" for text in context.raw_dtypes], np.bool_), False)[types]
+    own = np.full(host.size, -1, np.int64)
+    own[rows[known]] = types[known]
+    return host.flow(own)[rows]
+
+
+def _within_kind(context: Context, table: list[str], code: Ints, kind: str) -> Bools:
+    """Flag the operators of a kind, and all inside them."""
+    own = np.full(context.recording.host.size, -1, np.int64)
+    own[context.op_rows[np.array([each == kind for each in table], np.bool_)[code]]] = 1
+    found: Bools = context.recording.host.flow(own)[context.op_rows] >= 0
+    return found
 
 
 def _acts(context: Context) -> Bools:

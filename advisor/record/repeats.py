@@ -346,7 +346,13 @@ def _repeat(again: list[_Call], calls: list[_Call], whole: float) -> tuple[float
     if not again:
         return None
     kind = max(again, key=lambda call: call.seconds).kind
-    seconds = sum(call.seconds * call.spare for call in again)
+    # Calls that compute the same take the same time: what the first took longer is cold caches, behind the comparing.
+    alike: dict[_Key | None, list[float]] = {}
+    for call in calls:
+        alike.setdefault(call.key, []).append(call.seconds)
+    seconds = sum(
+        call.spare * (sum(alike[call.key]) / len(alike[call.key]) if call.again else call.seconds) for call in again
+    )
     same = sum(call.kind == kind for call in calls)
     repeats = sum(call.kind == kind for call in again)
     if whole:

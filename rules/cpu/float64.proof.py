@@ -34,6 +34,37 @@ def only_what_is_its_own() -> TraceBuilder:
     return b
 
 
+# Of the 8 ms a convolution owns 2, its loop over groups 6: views, and lists put together, whose types are not recorded.
+@fires(cost_ms=8.0, cost_share=0.8)
+def what_a_convolution_runs_for_each_group() -> TraceBuilder:
+    b = TraceBuilder(None, record_shapes=True)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::convolution", shapes=[[8, 48, 20, 50]], dtypes=["double"], us=0):
+                with b.op("aten::_slow_conv2d_forward", shapes=[[8, 1, 20, 50]], dtypes=["double"], us=2000):
+                    pass
+                with b.op("aten::narrow", shapes=[[8, 48, 20, 50]], dtypes=["double"], us=1000):
+                    pass
+                with b.op("aten::cat", shapes=[[], []], dtypes=["TensorList", "Scalar"], us=5000):
+                    pass
+            with b.op("aten::addmm", shapes=[[10], [64, 20], [20, 10]], dtypes=["float"] * 3, us=2000):
+                pass
+    return b
+
+
+# A list that is put together outside of any operator may be of float.
+@quiet
+def lists_whose_types_nothing_tells() -> TraceBuilder:
+    b = TraceBuilder(None, record_shapes=True)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::cat", shapes=[[], []], dtypes=["TensorList", "Scalar"], us=8000):
+                pass
+            with b.op("aten::addmm", shapes=[[10], [64, 20], [20, 10]], dtypes=["float"] * 3, us=2000):
+                pass
+    return b
+
+
 @quiet
 def a_model_in_float() -> TraceBuilder:
     return training(0, 10_000)

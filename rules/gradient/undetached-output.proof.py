@@ -61,13 +61,16 @@ def training(
     zeros: bool = False,
     both: bool = False,
     shapes: bool = True,
+    steps: int = 4,
+    ends: list[list[int]] | None = None,
 ) -> Program:
     """Four steps of a judge's update of 3 ms, that goes back through the maker for *us*, and of the maker's of 4 ms.
 
-    With *zeros* gradients are zeroed, not dropped; with *both* one step behind the two passes updates all.
+    With *zeros* gradients are zeroed, not dropped; with *both* one step behind the two passes updates all. Where the recording
+    *ends* behind the first update of its last step, that is an update of these shapes.
     """
     b = Program(device, record_shapes=shapes)
-    for step in range(4):
+    for step in range(steps):
         with b.step():
             n = 10 * step
             run(b, "gan.py(10): make", 1000, n + 1, back=False)
@@ -79,6 +82,10 @@ def training(
             if not detached:
                 run(b, "", us, n + 1, back=True)
                 stored(b, MAKER, added=zeros or step > 0)
+            if ends is not None and step == steps - 1:
+                update(b, ends)
+                run(b, "gan.py(30): report", 4010, n + 5, back=False)  # as long as what the other steps do here
+                break
             if not both:
                 update(b, JUDGE)
             run(b, "gan.py(10): make", 1000, n + 3, back=False)
@@ -141,6 +148,24 @@ def gradients_are_zeroed() -> Program:
 @fires(cost_ms=2.0, occurrences=4)
 def on_a_gpu() -> Program:
     return training(device="Tesla V100-SXM2-16GB")
+
+
+# What becomes of the last pass's gradients is not recorded any more: those of the four before it are dropped.
+@fires(cost_ms=2.0, occurrences=5)
+def a_recording_that_ends_behind_the_judges_update() -> Program:
+    return training(steps=5, ends=JUDGE)
+
+
+# The last pass may be another: its maker is updated. 8 ms of five steps.
+@fires(cost_ms=1.6, occurrences=4)
+def a_last_pass_whose_gradients_are_used() -> Program:
+    return training(steps=5, ends=[*JUDGE, *MAKER])
+
+
+# One pass before it shows too little: 2 ms of two steps.
+@fires(cost_ms=1.0, occurrences=1)
+def one_pass_before_the_last() -> Program:
+    return training(steps=2, ends=JUDGE)
 
 
 # The maker's nodes run twice a step, 2 ms each time; what the first run stores is dropped.

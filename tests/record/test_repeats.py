@@ -69,6 +69,19 @@ def test_the_place_is_that_of_the_calls_and_the_share_is_of_their_time() -> None
     assert watch.found[0].module == "Net"
 
 
+def test_calls_that_compute_the_same_count_by_their_mean_time() -> None:
+    def call(key: str, seconds: float, *, again: bool) -> Any:
+        return repeats._Call("Net", ("net.py", 3), -1, key=(key,), seconds=seconds, again=again)
+
+    # The first of three took 4 s of the 6, another input 2 s: two of three calls are 4 s of 8.
+    calls = [call("a", 4, again=False), call("a", 1, again=True), call("b", 2, again=False), call("a", 1, again=True)]
+    found = repeats._repeat([each for each in calls if each.again], calls, 8.0)
+    assert found is not None
+    seconds, entry = found
+    assert seconds == 4.0
+    assert (entry.calls, entry.repeats, entry.share) == (4, 2, 0.5)
+
+
 def test_equal_values_in_another_tensor_are_the_same_input() -> None:
     model = Net()
     assert watched(lambda: [model(torch.ones(2, 8), torch.ones(2, 8)) for _ in range(2)]) == [("Net", 2, 1)]

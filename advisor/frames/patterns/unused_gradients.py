@@ -24,6 +24,8 @@ _USES = re.compile(
 )
 _PRODUCT = "aten::mul"
 _LEAST_STEPS = 2
+_LEAST_ALIKE = 2
+"""Passes of a kind that show what becomes of their gradients, from which on the last one, that does not, is taken for one."""
 _MOST = 100_000
 USED, UNUSED, SHARED, UNKNOWN = range(4)
 
@@ -77,7 +79,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     tails = [_behind(tree, one, last, updated) for one, last in found]
     known = {one.start for one, _ in found}
     tails += [tail for tail in _run_again(tree, events) if tail.of.start not in known]
-    return _occurrences(tree, tails)
+    return _occurrences(tree, tails + _at_the_end(tree, events, life, tails))
 
 
 @dataclass(eq=False)
@@ -124,6 +126,38 @@ def _run_again(tree: Tree, events: Sequence[Pass | Update | Zeroing]) -> list[_T
         if places and not again.all():
             found.append(_Tail(one, one.nodes[again], places, dropped=True))
     return found
+
+
+def _at_the_end(
+    tree: Tree, events: Sequence[Pass | Update | Zeroing], life: _Life, tails: Sequence[_Tail]
+) -> list[_Tail]:
+    """The unused part of the last pass of a recording that ends before anything shows what becomes of its gradients.
+
+    Where two or more passes before it are of its kind, and all of these have an unused part, of the same nodes, so has the last.
+    """
+    of = {tail.of.start: tail for tail in tails}
+    at, last = [(at, event) for at, event in enumerate(events) if isinstance(event, Pass)][-1]
+    if last.start in of:
+        return []
+    before = _of_its_kind(tree, events[:at], last)
+    parts = [of[one.start] for one in before if one.start in of]
+    run = {np.isin(part.of.nodes, part.nodes).tobytes() for part in parts}
+    if len(before) < _LEAST_ALIKE or len(parts) < len(before) or len(run) > 1:
+        return []
+    first = parts[0]
+    unused = Counter(last.shapes[place] for place in first.unused)
+    alone = [shape for shape in unused if unused[shape] == last.shapes.count(shape)]
+    used = any(life.of(at, shape, unused[shape]) == USED for shape in alone)
+    if used or any(part.unused != first.unused for part in parts):
+        return []
+    return [_Tail(last, last.nodes[np.frombuffer(run.pop(), np.bool_)], first.unused, first.dropped)]
+
+
+def _of_its_kind(tree: Tree, events: Sequence[Pass | Update | Zeroing], last: Pass) -> list[Pass]:
+    """Return the passes that run nodes of the same names as the *last*, and store gradients of the same shapes, in its order."""
+    name = tree.host.name
+    passes = [event for event in events if isinstance(event, Pass) and event.shapes == last.shapes]
+    return [one for one in passes if name[one.nodes].tobytes() == name[last.nodes].tobytes()]
 
 
 def _behind(tree: Tree, one: Pass, last: int, updated: Counter[Shape]) -> _Tail:
