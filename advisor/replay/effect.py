@@ -31,6 +31,7 @@ from advisor.intervals import (
     narrow,
     subtract,
     union,
+    without,
 )
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
@@ -193,7 +194,7 @@ def behind_earlier_work(context: Context, graph: Graph, claim: Claim, others: Se
         return 0
     ledger = context.ledger
     owned = np.concatenate([claim.segments, *(other.segments for other in others)])
-    idle = np.setdiff1d(np.flatnonzero(ledger.idle & ledger.counted), owned)
+    idle = without(np.flatnonzero(ledger.idle & ledger.counted), owned)
     return min(lead, int(ledger.dur_ns[idle].sum()))
 
 
@@ -204,7 +205,7 @@ def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequenc
     """
     ledger = context.ledger
     theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
-    idle = np.setdiff1d(theirs[ledger.idle[theirs]], claim.segments)
+    idle = without(theirs[ledger.idle[theirs]], claim.segments)
     running = subtract(union(ledger.start_ns[idle], ledger.end_ns[idle]), stopped(context))
     spans = context.once(clock).spans(running)
     return int(_launches_within(context, graph, claim, spans))

@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -147,12 +147,12 @@ class Host:
     def flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
         """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
         out = own.copy()
+        wanting = out < 0
+        if reset is not None:
+            wanting &= ~reset
         for level in self.levels[1:]:
-            value = out[level]
-            take = value < 0
-            if reset is not None:
-                take &= ~reset[level]
-            out[level] = np.where(take, out[self.parent[level]], value)
+            nodes = level[wanting[level]]
+            out[nodes] = out[self.parent[nodes]]
         return out
 
     def _inherit(self) -> Attributes:
@@ -603,7 +603,7 @@ def _order(thread: Ints, start: Ints, end: Ints) -> Ints:
     Each table is nearly in order of start, which a sort by that alone makes use of; few events start at one ns.
     """
     order = np.argsort(start, kind="stable")
-    threads, code = np.unique(thread, return_inverse=True)
+    threads, code = coded(thread)
     if len(threads) > 1:
         narrow = code.astype(np.int16 if len(threads) < 1 << 15 else np.int64)
         order = order[np.argsort(narrow[order], kind="stable")]

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, union
+from advisor.intervals import Bools, Ints, Spans, alike, covered, distinct, fetch, union, without
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
@@ -170,10 +170,10 @@ def place_shares(groups: Sequence[Ints], dur: Ints) -> np.ndarray[tuple[int], np
     """Of all the durations, the share of those that are alike in every one of *groups*, for each row."""
     if not len(dur):
         return np.zeros(0, np.float64)
-    _, group = np.unique(np.stack(groups), axis=1, return_inverse=True)
-    time = np.bincount(group.ravel(), weights=dur)
+    group = alike(*groups)[1]
+    time = np.bincount(group, weights=dur)
     total = float(time.sum())
-    return time[group.ravel()] / total if total else np.zeros(len(dur), np.float64)
+    return time[group] / total if total else np.zeros(len(dur), np.float64)
 
 
 def launch_behind(context: Context, end: Ints) -> Ints:
@@ -198,7 +198,7 @@ def thread_of(context: Context, launch: Ints, moment: Ints) -> Ints:
     threads: Ints = fetch(host.thread, launch, main)
     lost = np.flatnonzero(launch < 0)
     launches = context.recording.work.launch
-    others = np.setdiff1d(host.thread[launches[launches >= 0]], [main]).tolist()
+    others = without(host.thread[launches[launches >= 0]], np.array([main])).tolist()
     if not len(lost) or not others:
         return threads
     # A range of the user's that torch records as an operator has no namespace in its name.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.timeline.calls import OP, of_autograd
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -317,7 +317,7 @@ class Shapes:
 
     def column(self, codes: Ints, figure: Callable[[tuple[tuple[int, ...], ...]], int]) -> Ints:
         """A figure of each argument list, worked out once for each distinct one."""
-        distinct, inverse = np.unique(codes, return_inverse=True)
+        distinct, inverse = coded(codes)
         values = np.array([figure(self.operands(code)) for code in distinct.tolist()], np.int64)
         return values[inverse] if len(values) else np.zeros(0, np.int64)
 
