@@ -361,12 +361,9 @@ def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Sp
     at = np.flatnonzero(plain & (graph.node >= 0))
     outer, called = fetch(context.once(outermost), graph.node[at]), called_below(context, graph.node[at])
     stays = launches[at] < 1
-    inner = (
-        torch[fetch(host.name, outer)]
-        & (called != outer)
-        & np.isin(outer, outer[stays])
-        & ~np.isin(called, called[stays])
-    )
+    outer_stays, called_stays = np.zeros(host.size + 1, np.bool_), np.zeros(host.size + 1, np.bool_)
+    outer_stays[outer[stays]], called_stays[called[stays]] = True, True  # none, -1, has the last place
+    inner = torch[fetch(host.name, outer)] & (called != outer) & outer_stays[outer] & ~called_stays[called]
     flags = np.zeros(len(graph), np.bool_)
     flags[at[inner]] = True
     ops = distinct(called[inner])

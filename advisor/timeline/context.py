@@ -235,11 +235,12 @@ class Context:
         if not host.size:
             return out
         inside = fetch(host.attributes.op, node)
+        kinds = fetch(host.group, inside)
         for group, key in ((OP, "op"), (ANNOTATION, "annotation")):
             table = self.tables.get(key)
             if table is None:
                 continue
-            rows = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
+            rows = np.flatnonzero(kinds == group)
             out[rows] = table[name][host.row[inside[rows]]]
         return out
 

@@ -40,21 +40,22 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     return fetch(context.recording.host.name, fetch(context.once(outermost), node))
 
 
-def _real_operators(context: Context) -> Bools:
-    """Flag the forest nodes that are operators, and no marks among them."""
-    host = context.recording.host
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
-    flags: Bools = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
-    return flags
+def _marks(context: Context) -> Bools:
+    """Flag the names of operators that are marks."""
+    return np.array([*(name.startswith(_MARKS) for name in context.names), False], np.bool_)
 
 
 def outermost(context: Context) -> Ints:
     """The outermost operator around each forest node, itself counted; -1 where there is none. Annotations are none."""
     host = context.recording.host
-    outer = np.where(_real_operators(context), np.arange(host.size, dtype=np.int32), np.int32(-1))
+    outer = np.full(host.size, -1, np.int32)
+    ops = np.flatnonzero(host.group == OP)
+    ops = ops[~_marks(context)[host.name[ops]]]
+    outer[ops] = ops
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
-        outer[level] = np.where(above >= 0, above, outer[level])
+        inside = above >= 0
+        outer[level[inside]] = above[inside]
     return outer
 
 
@@ -63,14 +64,15 @@ def called_below(context: Context, node: Ints) -> Ints:
 
     That is the one right below the outermost; the outermost itself where none is between, -1 without an operator.
     """
-    host, is_op = context.recording.host, _real_operators(context)
+    host, marks = context.recording.host, _marks(context)
     outer = fetch(context.once(outermost), node)
     called, at = outer.astype(np.int64), np.array(node, np.int64)
     climbing = np.flatnonzero(at != outer) if host.size else at[:0]
     climbing = climbing[outer[climbing] >= 0]
     while len(climbing):
         here = at[climbing]
-        called[climbing] = np.where(is_op[here], here, called[climbing])
+        is_op = (host.group[here] == OP) & ~marks[host.name[here]]
+        called[climbing[is_op]] = here[is_op]
         at[climbing] = host.parent[here]
         climbing = climbing[at[climbing] != outer[climbing]]
     return called

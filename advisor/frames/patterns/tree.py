@@ -127,8 +127,14 @@ class Tree:
     @cached_property
     def _names(self) -> list[tuple[int, str]]:
         """Codes and names of all operators."""
-        used = distinct(self.host.name[self.host.group == OP]).tolist()
+        used = distinct(self._op_names[1]).tolist()
         return [(code, self.context.names[code]) for code in used]
+
+    @cached_property
+    def _op_names(self) -> tuple[Ints, Ints]:
+        """Nodes of all operators, in the forest's order, and the codes of their names."""
+        nodes = np.flatnonzero(self.host.group == OP)
+        return nodes, self.host.name[nodes]
 
     def codes_of(self, holds: Callable[[str], bool]) -> Bools:
         """For each name code, whether it is an operator's name that is meant."""
@@ -140,7 +146,8 @@ class Tree:
         """Nodes of operators with these names, in the forest's order."""
         if not codes.any():
             return np.zeros(0, np.int64)
-        return np.flatnonzero((self.host.group == OP) & codes[self.host.name])
+        nodes, names = self._op_names
+        return nodes[codes[names]]
 
     def under(self, nodes: Ints, codes: Bools) -> Bools:
         """Flag the nodes that lie below an operator with one of these names."""
