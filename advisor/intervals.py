@@ -67,14 +67,13 @@ def coded(values: npt.NDArray[Scalar]) -> tuple[npt.NDArray[Scalar], Ints]:
 
 def alike(*keys: Ints) -> tuple[Ints, Ints]:
     """Rows that agree in all *keys*: of each kind the first row, and of each row its kind, in the order of the keys."""
-    size = len(keys[0])
-    of = np.zeros(size, np.int64)
-    for key in keys:
+    kinds, of = coded(keys[0])
+    for key in keys[1:]:
         found, codes = coded(key)
         # Made dense again each time: the product of a few counts stays far inside an int64.
-        of = coded(of * max(len(found), 1) + codes)[1]
-    first = np.zeros(int(of.max()) + 1 if size else 0, np.int64)
-    first[of[::-1]] = np.arange(size)[::-1]
+        kinds, of = coded(of * len(found) + codes)
+    first = np.zeros(len(kinds), np.int64)
+    first[of[::-1]] = np.arange(len(of))[::-1]
     return first, of
 
 

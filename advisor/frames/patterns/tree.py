@@ -122,6 +122,10 @@ class Tree:
         found: T = self._made[make]
         return found
 
+    def close(self) -> None:
+        """Let go of everything: what finders made holds the tree, and no collector runs while a trace is analyzed."""
+        vars(self).clear()
+
     # ---- names
 
     @cached_property
