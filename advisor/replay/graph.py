@@ -101,10 +101,9 @@ def build(context: Context) -> Graph | None:
         return None
     calls = np.flatnonzero(host.group == RUNTIME)
     calls = calls[np.argsort(host.start[calls], kind="stable")]
-    launching = np.isin(calls, work.launch)
-    waiting = np.isin(calls, context.waits.syncs.node)
-    keep = launching | waiting
-    calls = calls[keep]
+    kept = np.zeros(host.size + 1, np.bool_)  # none, -1, has the last place
+    kept[work.launch] = kept[context.waits.syncs.node] = True
+    calls = calls[kept[calls]]
     if not len(calls):
         return None
     steady = context.once(clock)

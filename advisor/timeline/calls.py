@@ -104,7 +104,8 @@ class Host:
         if len(self.levels) < 1 << 15:
             self.depth = self.depth.astype(np.int16)
         for level in self.levels[1:]:
-            self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
+            late = level[self.end[level] > self.end[self.parent[level]]]
+            self.end[late] = np.maximum(self.end[self.parent[late]], self.start[late])
         self.places: list[Place] = []
         self.module_paths: list[str] = []
         self.attributes = self._inherit()
@@ -669,9 +670,10 @@ def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python:
         climber, above = climber[on], parent[above[on]]
     # The rest lie inside what they began in, and end with it; so does all that lies in them.
     for level in _levels(depth)[1:]:
-        above = parent[level]
-        held = (above >= 0) & (end[above] > start[level])
-        end[level] = np.where(held, np.minimum(end[level], end[above]), end[level])
+        late = level[end[level] > end[parent[level]]]
+        above = parent[late]
+        held = (above >= 0) & (end[above] > start[late])
+        end[late[held]] = end[above[held]]
 
 
 def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
