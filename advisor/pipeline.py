@@ -19,6 +19,7 @@ from advisor.ranks.digest import digest
 from advisor.ranks.rewrite import LATE, rewrite
 from advisor.ranks.spread import lags, spreads, traffic, waits
 from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, stages_of, turns_of, world_size
+from advisor.reading.machine import give_back
 from advisor.replay import plan as plans
 from advisor.results.analysis import (
     SCHEMA_VERSION,
@@ -78,6 +79,7 @@ def analyze(
     if isinstance(trace, str | Path):
         trace = read(str(trace))
     outcome = run(trace, rules, only=only, skip=skip)
+    give_back(trace.events)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])

@@ -8,16 +8,20 @@ from hypothesis import strategies as st
 
 from advisor.intervals import (
     Spans,
+    alike,
     clip,
+    coded,
     complement,
     covered,
     distinct,
     exclusive,
+    fetch,
     inside,
     intersect,
     narrow,
     subtract,
     union,
+    without,
 )  # fmt: skip
 
 LINE = 40
@@ -109,6 +113,42 @@ def test_distinct_values_are_those_of_a_set(values: list[int]) -> None:
     assert distinct(np.array([str(value) for value in values], "U3")).tolist() == sorted(
         {str(value) for value in values}
     )
+
+
+# Close together, a table tells them; far apart, a sort; at the ends of a type, neither may overflow.
+whole = st.lists(st.one_of(st.integers(-9, 9), st.sampled_from([-(1 << 15), (1 << 15) - 1, 3000])), max_size=12)
+
+
+@given(whole, st.sampled_from([np.int16, np.int32, np.int64]))
+def test_codes_are_those_of_a_sorted_list(values: list[int], kind: type[np.signedinteger]) -> None:
+    column = np.array(values, kind)
+    found, codes = coded(column)
+    assert found.tolist() == sorted(set(values)) == distinct(column).tolist()
+    assert found.dtype == distinct(column).dtype == kind
+    assert [found[code] for code in codes] == values
+
+
+@given(st.lists(st.tuples(st.integers(-2, 3), st.sampled_from([-1, 0, 7, 1 << 40]), st.integers(0, 1)), max_size=12))
+def test_rows_that_agree_are_of_one_kind_in_the_order_of_the_keys(rows: list[tuple[int, int, int]]) -> None:
+    keys = [np.array([row[place] for row in rows], np.int64) for place in range(3)]
+    first, of = alike(*keys)
+    kinds = sorted(set(rows))
+    assert [rows[at] for at in first.tolist()] == kinds
+    assert first.tolist() == [rows.index(kind) for kind in kinds]
+    assert [kinds[at] for at in of.tolist()] == rows
+
+
+@given(whole, whole)
+def test_what_is_left_without_others_is_a_difference_of_sets(values: list[int], others: list[int]) -> None:
+    left = without(np.array(values, np.int64), np.array(others, np.int64))
+    assert left.tolist() == sorted(set(values) - set(others))
+
+
+@given(st.lists(st.integers(0, 9), max_size=5), st.lists(st.integers(-3, 4), max_size=9))
+def test_fetched_values_are_missing_where_the_index_is_negative(values: list[int], index: list[int]) -> None:
+    index = [at for at in index if at < len(values)] if values else [-1 for _ in index]
+    found = fetch(np.array(values, np.int32), np.array(index, np.int64), -7)
+    assert found.tolist() == [values[at] if at >= 0 else -7 for at in index]
 
 
 @given(st.lists(st.integers(0, 2), max_size=6))

@@ -76,6 +76,8 @@ class Evaluator:
     ) -> None:
         self._watch.__exit__()
         self._connection.close()
+        # Questions that call themselves hold this, and no collector runs while a trace is analyzed.
+        self._tables.clear()
 
     def frame(self, name: str, columns: Sequence[str] | None = None, cost: Ints | None = None) -> pd.DataFrame:
         """A frame of the trace, or what it has of some *columns*; with another *cost* of its rows in ns where that is given.

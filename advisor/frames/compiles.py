@@ -16,7 +16,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union, without
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.waits import nodes_by_name
@@ -132,7 +132,7 @@ class _Rows:
         since = self._last_graph(reads, outer)
         once = np.unique(np.stack([host.thread[reads], since]), axis=1, return_index=True)[1]
         reads, outer, since = reads[once], outer[once], since[once]
-        others = np.setdiff1d(self._operators, nodes_by_name(self.context.recording, _READS, (OP,)))
+        others = without(self._operators, nodes_by_name(self.context.recording, _READS, (OP,)))
         others = others[np.argsort(host.start[others], kind="stable")]
         behind = np.maximum(host.end[reads], since)
         following = self._first(others, host.thread[reads], behind, np.full(len(reads), np.iinfo(np.int64).max))

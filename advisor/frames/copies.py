@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, starts_run
+from advisor.intervals import Bools, Ints, coded, covered, distinct, fetch, starts_run
 from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
 from advisor.timeline.recording import COPY
@@ -108,7 +108,7 @@ def build(context: Context) -> pd.DataFrame:
     recording = context.recording
     work, rows = recording.work, transfers(context)
     start, end, launch = work.start[rows], work.end[rows], work.launch[rows]
-    codes, inverse = np.unique(work.name[rows], return_inverse=True)
+    codes, inverse = coded(work.name[rows])
     facts = [parse(context.names[code]) for code in codes.tolist()]
     size = context.work_column("copy", "bytes", rows)
     dur = end - start

@@ -11,7 +11,7 @@ import pandas as pd
 from advisor.frames.frame import SELF, Frame, Rows
 from advisor.frames.python import KINDS, kinds
 from advisor.frames.schema import LINE, Schema, integer, real, text
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, alike, coded, distinct, fetch, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -42,11 +42,7 @@ def _calls(context: Context) -> tuple[Ints, Ints, Ints]:
     """All Python calls, the row of the frame that each is part of, and the place of each row's first among the calls."""
     host = context.recording.host
     nodes = np.flatnonzero(host.group == PYTHON)
-    pair = host.name[nodes].astype(np.int64)
-    pair *= len(host.places) + 1
-    pair += host.attributes.user[nodes]
-    pair += 1
-    _, first, row = np.unique(pair, return_index=True, return_inverse=True)
+    first, row = alike(host.name[nodes], host.attributes.user[nodes])
     return nodes.astype(np.int32), row.astype(np.int32), first
 
 
@@ -98,7 +94,7 @@ def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple
     below = outer >= 0
     inner = zeros.copy()
     if below.any():
-        pairs, back = np.unique(outer[below] * count + row[below], return_inverse=True)
+        pairs, back = coded(outer[below] * count + row[below])
         np.maximum.at(inner, pairs // count, summed(back, dur[below], len(pairs)))
     return loaded, inner, int((host.end[around] - host.start[around]).sum())
 

@@ -15,8 +15,8 @@ from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.gradients import idle_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.written import Files
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, starts_run, subtract, summed, union
-from advisor.timeline.calls import OP, PYTHON, RUNTIME
+from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, starts_run, subtract, summed, union
+from advisor.timeline.calls import OP, PYTHON, RUNTIME, Host
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
 from advisor.timeline.launch_origin import launch_behind, thread_of
@@ -271,13 +271,20 @@ def python_outside_operators(context: Context, thread: int, start: Ints, end: In
     """
     host = context.recording.host
     here = host.thread == thread
-    calls = np.flatnonzero(here & (host.group == PYTHON))
-    if not len(calls):
+    calls = here & (host.group == PYTHON)
+    if not calls.any():
         return np.full(len(start), -1, np.int64)
-    profiler = np.array([_PROFILER.search(name) is not None for name in context.names], np.bool_)[host.name]
-    operators = np.flatnonzero(here & ((host.group == OP) | (host.group == RUNTIME) | profiler))
-    python = union(host.start[calls], host.end[calls])
-    return covered(subtract(python, union(host.start[operators], host.end[operators])), start, end)
+    operators = np.array([_PROFILER.search(name) is not None for name in context.names], np.bool_)[host.name]
+    operators |= (host.group == OP) | (host.group == RUNTIME)
+    return covered(subtract(_spans(host, calls), _spans(host, operators & here)), start, end)
+
+
+def _spans(host: Host, chosen: Bools) -> Spans:
+    """The union of the chosen nodes; those right inside another of them add nothing."""
+    nodes = np.flatnonzero(chosen)
+    above = host.parent[nodes]
+    nodes = nodes[(above < 0) | ~chosen[above]]
+    return union(host.start[nodes], host.end[nodes])
 
 
 def _owned(context: Context) -> tuple[Ints, Ints]:

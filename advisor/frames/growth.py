@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.memory import instants
@@ -44,7 +44,7 @@ def grows(context: Context, rows: Ints, around: Ints) -> Bools:
 def _sizes(context: Context, nodes: Ints) -> Ints:
     """Numbers that operators are given; of those of lists, bytes that are allocated inside."""
     host = context.recording.host
-    codes, of = np.unique(context.op_column(nodes, "dims"), return_inverse=True)
+    codes, of = coded(context.op_column(nodes, "dims"))
     raws = context.recording.recorded.raws
     size = np.array([_elements(raws[code]) if 0 <= code < len(raws) else 0 for code in codes.tolist()], np.int64)
     sizes: Ints = size[of.ravel()]

@@ -19,7 +19,7 @@ from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_
 from advisor.frames.patterns.find import find
 from advisor.frames.positions import unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, union
+from advisor.intervals import Bools, Ints, alike, covered, distinct, fetch, union
 from advisor.privacy import clean_path
 from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
@@ -207,7 +207,7 @@ def _at_convolution(context: Context, kind: Ints) -> Bools:
     named = np.array([_CONVOLUTION.search(name) is not None for name in context.names], np.bool_)
     inside = host.flow(np.where((host.group == OP) & named[host.name], 1, -1)) if host.size else host.name
     order = np.lexsort((work.start[rows], work.stream[rows], work.device[rows]))
-    line = np.unique(np.stack([work.device[rows], work.stream[rows]]), axis=1, return_inverse=True)[1].ravel()[order]
+    line = alike(work.device[rows], work.stream[rows])[1][order]
     conv, place = kind[order] == _CONV, np.arange(size)
     helps = np.array([_HELPS.search(name) is not None for name in context.names], np.bool_)[work.name[rows]]
     telling = ((kind != _LAYOUT) & ~helps)[order]

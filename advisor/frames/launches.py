@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Makers, Rows, assemble, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, distinct, inside, starts_run, summed, union
+from advisor.intervals import Bools, Ints, distinct, inside, starts_run, summed, union, without
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_by_name
@@ -123,7 +123,7 @@ def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
     if not clearing.any():
         return count, named
     # A run ends where another call of the allocator, or any launch, comes between.
-    others = np.sort(host.start[np.setdiff1d(np.flatnonzero(host.group == RUNTIME), nodes[at[clearing]])])
+    others = np.sort(host.start[without(np.flatnonzero(host.group == RUNTIME), nodes[at[clearing]])])
     clears = at[clearing]
     start = host.start[nodes[clears]]
     passed = np.searchsorted(others, start)

@@ -12,7 +12,7 @@ import pandas as pd
 from advisor.frames.fetches import fetches
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, Spans, fetch, summed, union
+from advisor.intervals import Bools, Ints, Spans, coded, fetch, summed, union
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import Recorded, Samples
 from advisor.timeline.context import Context
@@ -84,7 +84,7 @@ def build(context: Context) -> pd.DataFrame:
     cost = context.ledger.cost(len(waits.start), "loader")
     frame = context.common(start=waits.start, dur=waits.end - waits.start, cost=cost, node=waits.node)
     names = host.name[waits.node]
-    codes, inverse = np.unique(names, return_inverse=True)
+    codes, inverse = coded(names)
     classes = [match[1] if (match := LOADER.match(context.names[code])) else "" for code in codes.tolist()]
     kinds = [
         "single-process" if "SingleProcess" in c else "multi-process" if "MultiProcessing" in c else "other"
@@ -202,7 +202,7 @@ def _lines(context: Context) -> tuple[Ints, Floats]:
     wait = np.concatenate([at, at])
     known = (codes >= 0) & (codes != host.attributes.user[waits.node[wait]])
     width = int(codes.max(initial=0)) + 1
-    keys, inverse = np.unique(wait[known] * width + codes[known], return_inverse=True)
+    keys, inverse = coded(wait[known] * width + codes[known])
     total = summed(inverse, ns[known], len(keys))
     # Of the lines of one wait the heaviest is written last, and stays.
     order = np.argsort(total, kind="stable")

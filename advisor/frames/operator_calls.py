@@ -15,7 +15,7 @@ from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
 from advisor.frames.optimizers import storing_passes_each
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, distinct, summed
+from advisor.intervals import Bools, Ints, coded, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
@@ -236,7 +236,7 @@ def _numbers(context: Context, rows: Ints) -> Bools:
     picks = np.flatnonzero(context.top(rows) & select & (line >= 0) & (dims >= 0) & (context.phases(rows) != BACKWARD))
     found = np.zeros(len(rows), np.bool_)
     if len(picks):
-        codes, of = np.unique(dims[picks], return_inverse=True)
+        codes, of = coded(dims[picks])
         single = np.array([_SINGLE.match(context.shape_texts[code]) is not None for code in codes.tolist()], np.bool_)
         counts = summed(line[picks[single[of]]], 1, int(line.max()) + 1)
         many = counts >= _TURNS * max(len(context.recording.steps), 1)

@@ -16,7 +16,7 @@ from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assembl
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.positions import padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, summed
+from advisor.intervals import Bools, Ints, coded, covered, summed
 from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
@@ -214,7 +214,7 @@ def launched_inside(context: Context) -> tuple[Ints, Ints]:
 
 def op_kinds(names: list[str], name: Ints) -> tuple[list[str], Ints]:
     """The kinds of some operators, by the codes of their names: a table of kinds, and a code into it for each."""
-    used, inverse = np.unique(name, return_inverse=True)
+    used, inverse = coded(name)
     kinds = [next((kind for kind, known in _KINDS if known.search(names[code])), names[code]) for code in used]
     table = list(dict.fromkeys(kinds))
     code_of = {kind: code for code, kind in enumerate(table)}

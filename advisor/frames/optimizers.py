@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, distinct, fetch, inside, summed, union
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, inside, summed, union
 from advisor.timeline import closures
 from advisor.timeline.calls import ANNOTATION, BACKWARD, FORWARD, OP
 from advisor.timeline.context import Context
@@ -192,7 +192,7 @@ def build(context: Context) -> pd.DataFrame:
     pieces = summed(row[linked], 1, count)
     if len(work) and not (work.launch >= 0).any():
         time = np.full(count, -1, np.int64)
-    codes, inverse = np.unique(host.name[rows], return_inverse=True)
+    codes, inverse = coded(host.name[rows])
     classes = [match[1] if (match := _NAME.match(context.names[code])) else "" for code in codes.tolist()]
     cost = np.zeros(count, np.int64)
     segments, owner = context.once(_segments)

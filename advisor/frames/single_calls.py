@@ -12,7 +12,7 @@ from advisor.frames.filling import blocks_per_sm, per_sample
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.frames.watched import Watched
-from advisor.intervals import Ints
+from advisor.intervals import Ints, coded
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -72,7 +72,7 @@ def _spared(context: Context, node: Ints, cost: Ints, left: npt.NDArray[np.float
     names, dims = context.recording.host.name[node], context.op_column(node, "dims")
     beyond = np.array([_of_kind(name) for name in context.names], np.float64)[names]
     product = np.flatnonzero(beyond == _OF_PRODUCT)
-    codes, of = np.unique(dims[product], return_inverse=True)
+    codes, of = coded(dims[product])
     texts = [context.shape_texts[code] if code >= 0 else "" for code in codes.tolist()]
     thin = np.array([_THIN.search(text) is not None for text in texts], np.bool_)
     beyond[product[thin[of]]] = _OF_THIN

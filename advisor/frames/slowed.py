@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.intervals import Bools, Ints, alike, distinct, fetch
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
@@ -88,7 +88,7 @@ def _usual(context: Context, rows: Ints) -> tuple[Ints, Ints]:
     if not len(rows):
         return usual, usual
     launch = work.launch[rows]
-    key = np.stack([
+    key = (
         work.device[rows],
         work.name[rows],
         host.name[fetch(host.attributes.op, launch)],
@@ -96,8 +96,8 @@ def _usual(context: Context, rows: Ints) -> tuple[Ints, Ints]:
         context.op_column(launch, "types"),
         context.work_column("kernel", "grid", rows),
         context.work_column("kernel", "block", rows),
-    ])  # fmt: skip
-    sort = np.unique(key, axis=1, return_inverse=True)[1].ravel()
+    )
+    sort = alike(*key)[1]
     dur = work.end[rows] - work.start[rows]
     order = np.lexsort((dur, sort))
     first = np.flatnonzero(np.append(True, np.diff(sort[order]) > 0))

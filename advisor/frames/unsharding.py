@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, fetch, subtract, union
+from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, subtract, union
 from advisor.timeline.context import Context
 
 # torch's own names of both versions: FSDP::all_gather (layers.3), FullyShardedDataParallel._pre_forward.
@@ -44,7 +44,7 @@ def units(context: Context, rows: Ints, gathers: Bools) -> Units:
     out[known] = around >= 0
     called = fetch(host.name, around)
     names: dict[str, int] = {}
-    for code in np.unique(called[called >= 0]).tolist():
+    for code in distinct(called[called >= 0]).tolist():
         text = context.names[code]
         match = _UNIT.match(text)
         name = match[1] if match else ROOT if _ROOT.match(text) else None

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames import operator_calls
-from advisor.intervals import Ints, fetch, summed
+from advisor.intervals import Ints, distinct, fetch, summed
 from advisor.reading.program_settings import Recorded, Repeat, Single
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
@@ -104,7 +104,7 @@ def _with_turns(context: Context, at: Ints, calls: Sequence[int]) -> Ints:
     usual: dict[int, bytes] = {}
     for of, count in keys.items():
         usual[of], times = count.most_common(1)[0]
-        turns = (calls[of] - 1) * len(np.unique(step[place == of]))
+        turns = (calls[of] - 1) * len(distinct(step[place == of]))
         if times < max(_LEAST_TURNS, _ALIKE * max(turns, count.total())):
             del usual[of]
     for of, low, high, key in between:

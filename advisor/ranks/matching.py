@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, coded, distinct
 from advisor.ranks.digest import Digest
 
 Texts = npt.NDArray[np.object_]
@@ -153,7 +153,7 @@ def _labels(names: pd.Series[str], ranks: pd.Series[str]) -> Texts:
     """Join what each row says of its group: name and ranks; empty where it says neither."""
     tables = [["", *map(str, column.cat.categories)] for column in (names, ranks)]
     first, second = (column.cat.codes.to_numpy(np.int64) + 1 for column in (names, ranks))
-    pairs, which = np.unique(first * len(tables[1]) + second, return_inverse=True)
+    pairs, which = coded(first * len(tables[1]) + second)
     texts = [
         " ".join(filter(None, (tables[0][pair // len(tables[1])], tables[1][pair % len(tables[1])])))
         for pair in pairs.tolist()

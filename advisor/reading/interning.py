@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from advisor.intervals import coded
 from advisor.reading.protobuf import LENGTH, VARINT, Malformed, message, signed, text
 
 _KINDS = {1: "category", 2: "name", 3: "annotation", 24: "stage", 29: "string", 1000: "kernel", 1001: "argument"}
@@ -63,7 +62,7 @@ class Interned:
         first = int(sequences[0])
         if (sequences == first).all():
             known = self._sequences.get(first, {}).get(kind, {})
-            distinct, inverse = np.unique(numbers, return_inverse=True)
+            distinct, inverse = coded(numbers)
             found = [known.get(number, "") for number in distinct.tolist()]
             return [found[at] for at in inverse.reshape(-1).tolist()]
         return [self.text(kind, *key) for key in zip(sequences.tolist(), numbers.tolist(), strict=True)]

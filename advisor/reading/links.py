@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import distinct
+from advisor.intervals import coded, distinct
 
 if TYPE_CHECKING:
     from advisor.reading.columns import Array, Table
@@ -287,7 +287,7 @@ def _last_before(group: Array, time: Array, wanted: Array, before: Array, width:
     if int(group.max(initial=0)) + 1 < (1 << 62) // max(width, 1):
         return np.searchsorted(group * width + time, wanted * width + before, side="right") - 1
     # Too long a recording for one number: ranks of the times stand for them.
-    ranks = np.unique(np.concatenate([time, before]), return_inverse=True)[1]
+    ranks = coded(np.concatenate([time, before]))[1]
     most = int(ranks.max()) + 1
     return np.searchsorted(group * most + ranks[: len(time)], wanted * most + ranks[len(time) :], side="right") - 1
 

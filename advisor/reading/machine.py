@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
 _PART_BYTES = 64 << 20
 _SMALLEST = 1 << 10
+_MANY = 1 << 20
 PART_BYTES = "ADVISOR_PART_BYTES"
 """Variable of the environment: the bytes of text from which on a file is worth another process; tests set it low."""
 
@@ -22,6 +24,19 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def give_back(rows: int) -> None:
+    """Give memory that is free inside this process back to the system, after work on so many rows; where the C library can.
+
+    Arrays of up to 32 MB lie side by side on the heap, which shrinks by itself only from its end: what a large trace leaves
+    free between those that stay would be kept, and not fit what comes next.
+    """
+    if rows < _MANY or os.name != "posix":
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def available_bytes() -> int:

@@ -435,6 +435,8 @@ def _closed_earlier(tail: bytes) -> Iterator[bytes]:
 def read(path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None) -> Recorded:
     """Read a trace file, or standard input (``-``). *progress* is called with how far it is, *observer* with its bytes."""
     try:
-        return Reader(path, progress, observer).read()
+        recorded = Reader(path, progress, observer).read()
     except parts.Lost:
-        return Reader(path, progress, together=False).read()
+        recorded = Reader(path, progress, together=False).read()
+    machine.give_back(recorded.events)
+    return recorded

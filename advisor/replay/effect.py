@@ -31,6 +31,7 @@ from advisor.intervals import (
     narrow,
     subtract,
     union,
+    without,
 )
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
@@ -193,7 +194,7 @@ def behind_earlier_work(context: Context, graph: Graph, claim: Claim, others: Se
         return 0
     ledger = context.ledger
     owned = np.concatenate([claim.segments, *(other.segments for other in others)])
-    idle = np.setdiff1d(np.flatnonzero(ledger.idle & ledger.counted), owned)
+    idle = without(np.flatnonzero(ledger.idle & ledger.counted), owned)
     return min(lead, int(ledger.dur_ns[idle].sum()))
 
 
@@ -204,7 +205,7 @@ def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequenc
     """
     ledger = context.ledger
     theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
-    idle = np.setdiff1d(theirs[ledger.idle[theirs]], claim.segments)
+    idle = without(theirs[ledger.idle[theirs]], claim.segments)
     running = subtract(union(ledger.start_ns[idle], ledger.end_ns[idle]), stopped(context))
     spans = context.once(clock).spans(running)
     return int(_launches_within(context, graph, claim, spans))
@@ -360,12 +361,9 @@ def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Sp
     at = np.flatnonzero(plain & (graph.node >= 0))
     outer, called = fetch(context.once(outermost), graph.node[at]), called_below(context, graph.node[at])
     stays = launches[at] < 1
-    inner = (
-        torch[fetch(host.name, outer)]
-        & (called != outer)
-        & np.isin(outer, outer[stays])
-        & ~np.isin(called, called[stays])
-    )
+    outer_stays, called_stays = np.zeros(host.size + 1, np.bool_), np.zeros(host.size + 1, np.bool_)
+    outer_stays[outer[stays]], called_stays[called[stays]] = True, True  # none, -1, has the last place
+    inner = torch[fetch(host.name, outer)] & (called != outer) & outer_stays[outer] & ~called_stays[called]
     flags = np.zeros(len(graph), np.bool_)
     flags[at[inner]] = True
     ops = distinct(called[inner])

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames.rank_waits import rank_waits, told
-from advisor.intervals import Bools, Ints, distinct, starts_run
+from advisor.intervals import Bools, Ints, alike, distinct, starts_run
 from advisor.replay import threads
 from advisor.replay.batches import late
 from advisor.replay.steady import clock
@@ -101,10 +101,9 @@ def build(context: Context) -> Graph | None:
         return None
     calls = np.flatnonzero(host.group == RUNTIME)
     calls = calls[np.argsort(host.start[calls], kind="stable")]
-    launching = np.isin(calls, work.launch)
-    waiting = np.isin(calls, context.waits.syncs.node)
-    keep = launching | waiting
-    calls = calls[keep]
+    kept = np.zeros(host.size + 1, np.bool_)  # none, -1, has the last place
+    kept[work.launch] = kept[context.waits.syncs.node] = True
+    calls = calls[kept[calls]]
     if not len(calls):
         return None
     steady = context.once(clock)
@@ -115,8 +114,7 @@ def build(context: Context) -> Graph | None:
     kind = np.where((recorded[1] > recorded[0]) & (end == start) & (kind == WAIT), PLAIN, kind)
     low = int(steady.at(np.array([recording.ends[0]], np.int64))[0])
     positions, graph_of = _launch_order(work.launch, work.start, nodes, host.size)
-    streams = np.stack([work.device[positions], work.stream[positions]])
-    stream = np.unique(streams, axis=1, return_inverse=True)[1].ravel()
+    stream = alike(work.device[positions], work.stream[positions])[1]
     begun, ended = steady.at(work.start[positions]), steady.at(work.end[positions])
     collective = work.communication[positions]
     latency, typical = _latency(start, end, np.where(collective, -1, graph_of), graph_of, stream, begun, ended)

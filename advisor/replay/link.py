@@ -8,7 +8,7 @@ import numpy.typing as npt
 from advisor import hardware
 from advisor.frames.copies import parse, transfers
 from advisor.frames.devices import facts as devices
-from advisor.intervals import Ints
+from advisor.intervals import Ints, coded
 from advisor.timeline.context import Context
 
 _BYTES = 1 << 20
@@ -42,7 +42,7 @@ def _directions(context: Context, works: Ints) -> Ints:
 
 def _coded(context: Context, works: Ints, codes: dict[str, int], part: int = 0) -> Ints:
     copies = transfers(context)
-    names, inverse = np.unique(context.recording.work.name[works], return_inverse=True)
+    names, inverse = coded(context.recording.work.name[works])
     of_name = np.array([codes.get(parse(context.names[name])[part], -1) for name in names.tolist()], np.int64)
     found = of_name[inverse] if len(names) else np.zeros(0, np.int64)
     return np.where(np.isin(works, copies), found, -1)

@@ -40,7 +40,9 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
     starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
     first = graph.first[0] if len(graph) else 0
     linked = np.arange(len(graph.work)) >= first
-    node = np.minimum(np.searchsorted(graph.last, np.arange(len(graph.work)), side="right"), len(graph) - 1)
+    # Of each piece of work the node that launched it: as many as have launched all theirs by then.
+    node = np.cumsum(np.bincount(graph.last, minlength=len(graph.work)))[: len(graph.work)]
+    node = np.minimum(node, len(graph) - 1)
     # Nodes are in order: what lies behind a step's mark is of that step, where the clock takes whole steps out as well.
     launched = np.minimum(np.cumsum(graph.kind == MARK)[node], len(starts)) - 1
     ran = np.searchsorted(starts, timeline.begun, side="right") - 1

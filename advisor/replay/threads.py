@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.intervals import Ints, Spans, covered, union
+from advisor.intervals import Ints, Spans, coded, covered, union
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
@@ -55,7 +55,7 @@ def lines_of(context: Context, nodes: Ints, start: Ints, end: Ints) -> tuple[Int
                 np.concatenate([line_spans.end, spans.end]),
             )
         of[other] = at
-    which, back = np.unique(thread, return_inverse=True)
+    which, back = coded(thread)
     line = np.maximum(np.array([of.get(number, 0) for number in which.tolist()], np.int64), 0)[back.ravel()]
     _tie(line, tied, start, lines)
     return line, tied

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from advisor import hardware
 from advisor.hardware.rates import Rates
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, coded, distinct
 from advisor.roofline.recording import Modelled, divided, modelled
 from advisor.timeline.context import Context
 
@@ -80,7 +80,7 @@ def limits(context: Context) -> Limits:
         return out
     out.owner = owner
     # Kernels of one operator share its work by their durations.
-    nodes, back = np.unique(owner[mine], return_inverse=True)
+    nodes, back = coded(owner[mine])
     dur = (work.end[rows] - work.start[rows])[mine].astype(np.float64)
     part = dur / np.maximum(np.bincount(back, dur)[back], 1.0)
     flops, moved = (figures[nodes] for figures in divided(recording, known))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, coded, distinct
 from advisor.roofline.limits import Floats, limits, modelled_work
 from advisor.roofline.recording import Modelled
 from advisor.roofline.work import Sizes, Work
@@ -180,7 +180,7 @@ def told(context: Context) -> Told:
     for device in distinct(devices).tolist():
         sms = _multiprocessors(context, device)
         here = far[devices == device]
-        different, back = np.unique(forms[here], return_inverse=True)
+        different, back = coded(forms[here])
         for at, form in enumerate(different.tolist()):
             one = known.works[form]
             name = reason(one, sms) if one is not None else ""

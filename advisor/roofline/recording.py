@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.intervals import Bools, Ints, alike, coded, distinct, fetch
 from advisor.roofline import convolutions, families, pointwise
 from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
@@ -85,7 +85,7 @@ def signatures(recording: Recording) -> Signatures:
     rows = np.flatnonzero(formula[table["name"]] & shaped[table["dims"]])
     keys = [table[key][rows].astype(np.int64) for key in ("name", "dims", "types", "strides", "concrete")]
     keys[4] = np.where(valued[keys[0]], keys[4], -1)
-    first, back = _distinct(keys)
+    first, back = alike(*keys)
     out = [
         read(names[name], raws[dims], raws[types], inputs[strides], inputs[concrete] if concrete >= 0 else b"")
         for name, dims, types, strides, concrete in zip(*(key[first].tolist() for key in keys), strict=True)
@@ -93,17 +93,6 @@ def signatures(recording: Recording) -> Signatures:
     code = np.full(len(table["name"]), -1, np.int64)
     code[rows] = back
     return Signatures(out, code)
-
-
-def _distinct(keys: list[Ints]) -> tuple[Ints, Ints]:
-    """Return the first row of each distinct combination of some columns, and for each row the number of its combination."""
-    combined = np.zeros(len(keys[0]), np.int64)
-    for key in keys:
-        span = int(key.max(initial=-1)) + 2
-        combined = combined * span + key.astype(np.int64) + 1
-        _, combined = np.unique(combined, return_inverse=True)
-    _, first, back = np.unique(combined, return_index=True, return_inverse=True)
-    return first, back.ravel()
 
 
 def modelled(recording: Recording) -> Modelled:
@@ -138,7 +127,7 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
         return
     near = np.where(lacks[wanted, None], _neighbours(recording, wanted), -1)
     kernel = _first_kernels(recording, wanted)
-    first, back = _distinct([form[wanted], *near.T, kernel, expanded[wanted]])
+    first, back = alike(form[wanted], *near.T, kernel, expanded[wanted])
     shapes: dict[int, tuple[Shape, ...]] = {}
     base, added = len(works), []
     for at in first.tolist():
@@ -216,7 +205,7 @@ def _neighbours(recording: Recording, nodes: Ints) -> Ints:
     # The operator around one says what it works on where it is the whole of which that is a part (…_backward_weight).
     outer = host.parent[nodes]
     part = (outer >= 0) & (fetch(host.group, outer) == OP)
-    first, back = _distinct([host.name[nodes], np.where(part, fetch(host.name, outer), -1)])
+    first, back = alike(host.name[nodes], np.where(part, fetch(host.name, outer), -1))
     names, around = recording.names, fetch(host.name, outer)
     part &= np.array(
         [names[host.name[nodes[at]]].startswith(names[around[at]] + "_") for at in first.tolist()], np.bool_
@@ -308,7 +297,7 @@ def divided(
 def _algorithms(recording: Recording, known: Modelled) -> Floats:
     """Return per node the part of the direct convolution's operations that its kernels' algorithm takes; NaN for an FFT."""
     out = np.ones(recording.host.size)
-    code, back = np.unique(recording.work.name, return_inverse=True)
+    code, back = coded(recording.work.name)
     shares = np.array([convolutions.share(recording.names[name]) for name in code.tolist()])[back.ravel()]
     rows = np.flatnonzero((known.owner >= 0) & (shares < 1))
     np.minimum.at(out, known.owner[rows], shares[rows])

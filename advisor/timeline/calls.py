@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -104,7 +104,8 @@ class Host:
         if len(self.levels) < 1 << 15:
             self.depth = self.depth.astype(np.int16)
         for level in self.levels[1:]:
-            self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
+            late = level[self.end[level] > self.end[self.parent[level]]]
+            self.end[late] = np.maximum(self.end[self.parent[late]], self.start[late])
         self.places: list[Place] = []
         self.module_paths: list[str] = []
         self.attributes = self._inherit()
@@ -147,12 +148,12 @@ class Host:
     def flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
         """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
         out = own.copy()
+        wanting = out < 0
+        if reset is not None:
+            wanting &= ~reset
         for level in self.levels[1:]:
-            value = out[level]
-            take = value < 0
-            if reset is not None:
-                take &= ~reset[level]
-            out[level] = np.where(take, out[self.parent[level]], value)
+            nodes = level[wanting[level]]
+            out[nodes] = out[self.parent[nodes]]
         return out
 
     def _inherit(self) -> Attributes:
@@ -603,7 +604,7 @@ def _order(thread: Ints, start: Ints, end: Ints) -> Ints:
     Each table is nearly in order of start, which a sort by that alone makes use of; few events start at one ns.
     """
     order = np.argsort(start, kind="stable")
-    threads, code = np.unique(thread, return_inverse=True)
+    threads, code = coded(thread)
     if len(threads) > 1:
         narrow = code.astype(np.int16 if len(threads) < 1 << 15 else np.int64)
         order = order[np.argsort(narrow[order], kind="stable")]
@@ -669,9 +670,10 @@ def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python:
         climber, above = climber[on], parent[above[on]]
     # The rest lie inside what they began in, and end with it; so does all that lies in them.
     for level in _levels(depth)[1:]:
-        above = parent[level]
-        held = (above >= 0) & (end[above] > start[level])
-        end[level] = np.where(held, np.minimum(end[level], end[above]), end[level])
+        late = level[end[level] > end[parent[level]]]
+        above = parent[late]
+        held = (above >= 0) & (end[above] > start[late])
+        end[late[held]] = end[above[held]]
 
 
 def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, clip, covered, distinct, fetch, summed, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, alike, clip, covered, distinct, fetch, summed, union
 from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
@@ -235,11 +235,12 @@ class Context:
         if not host.size:
             return out
         inside = fetch(host.attributes.op, node)
+        kinds = fetch(host.group, inside)
         for group, key in ((OP, "op"), (ANNOTATION, "annotation")):
             table = self.tables.get(key)
             if table is None:
                 continue
-            rows = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
+            rows = np.flatnonzero(kinds == group)
             out[rows] = table[name][host.row[inside[rows]]]
         return out
 
@@ -387,9 +388,7 @@ class Context:
             return np.zeros(0, np.object_)
         host, launch = self.recording.host, work.launch[rows]
         types, ops = self.op_column(launch, "types"), fetch(host.name, fetch(host.attributes.op, launch))
-        # One number for all three, each with room for -1.
-        key = (work.name[rows] * (len(self.raw_dtypes) + 1) + types + 1) * (len(self.names) + 1) + ops + 1
-        _, first, back = np.unique(key, return_index=True, return_inverse=True)
+        first, back = alike(work.name[rows], types, ops)
         found = [
             operand_dtype(
                 self.kernel_names[name],

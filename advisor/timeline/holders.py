@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Ints, summed
+from advisor.intervals import Ints, coded, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -42,7 +42,7 @@ def describe(context: Context, node: Ints) -> Holders:
     shares: list[str] = []
     if len(known):
         code = host.name[node[known]]
-        used, index = np.unique(code, return_inverse=True)
+        used, index = coded(code)
         every = np.flatnonzero((host.group == PYTHON) & np.isin(host.name, used))
         row = np.searchsorted(used, host.name[every])
         length = (host.end - host.start)[every]
@@ -77,7 +77,7 @@ def _parts(context: Context, nodes: Ints) -> str:
         children = _children(context, nodes)
         if not len(children) or not whole:
             return ""
-        used, row = np.unique(host.name[children], return_inverse=True)
+        used, row = coded(host.name[children])
         total = summed(row, (host.end - host.start)[children], len(used))
         best = int(np.argmax(total))
         if total[best] < _NEARLY_ALL * whole:

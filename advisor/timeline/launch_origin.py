@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, union
+from advisor.intervals import Bools, Ints, Spans, alike, covered, distinct, fetch, union, without
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
@@ -40,21 +40,22 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     return fetch(context.recording.host.name, fetch(context.once(outermost), node))
 
 
-def _real_operators(context: Context) -> Bools:
-    """Flag the forest nodes that are operators, and no marks among them."""
-    host = context.recording.host
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
-    flags: Bools = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
-    return flags
+def _marks(context: Context) -> Bools:
+    """Flag the names of operators that are marks."""
+    return np.array([*(name.startswith(_MARKS) for name in context.names), False], np.bool_)
 
 
 def outermost(context: Context) -> Ints:
     """The outermost operator around each forest node, itself counted; -1 where there is none. Annotations are none."""
     host = context.recording.host
-    outer = np.where(_real_operators(context), np.arange(host.size, dtype=np.int32), np.int32(-1))
+    outer = np.full(host.size, -1, np.int32)
+    ops = np.flatnonzero(host.group == OP)
+    ops = ops[~_marks(context)[host.name[ops]]]
+    outer[ops] = ops
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
-        outer[level] = np.where(above >= 0, above, outer[level])
+        inside = above >= 0
+        outer[level[inside]] = above[inside]
     return outer
 
 
@@ -63,14 +64,15 @@ def called_below(context: Context, node: Ints) -> Ints:
 
     That is the one right below the outermost; the outermost itself where none is between, -1 without an operator.
     """
-    host, is_op = context.recording.host, _real_operators(context)
+    host, marks = context.recording.host, _marks(context)
     outer = fetch(context.once(outermost), node)
     called, at = outer.astype(np.int64), np.array(node, np.int64)
     climbing = np.flatnonzero(at != outer) if host.size else at[:0]
     climbing = climbing[outer[climbing] >= 0]
     while len(climbing):
         here = at[climbing]
-        called[climbing] = np.where(is_op[here], here, called[climbing])
+        is_op = (host.group[here] == OP) & ~marks[host.name[here]]
+        called[climbing[is_op]] = here[is_op]
         at[climbing] = host.parent[here]
         climbing = climbing[at[climbing] != outer[climbing]]
     return called
@@ -170,10 +172,10 @@ def place_shares(groups: Sequence[Ints], dur: Ints) -> np.ndarray[tuple[int], np
     """Of all the durations, the share of those that are alike in every one of *groups*, for each row."""
     if not len(dur):
         return np.zeros(0, np.float64)
-    _, group = np.unique(np.stack(groups), axis=1, return_inverse=True)
-    time = np.bincount(group.ravel(), weights=dur)
+    group = alike(*groups)[1]
+    time = np.bincount(group, weights=dur)
     total = float(time.sum())
-    return time[group.ravel()] / total if total else np.zeros(len(dur), np.float64)
+    return time[group] / total if total else np.zeros(len(dur), np.float64)
 
 
 def launch_behind(context: Context, end: Ints) -> Ints:
@@ -198,7 +200,7 @@ def thread_of(context: Context, launch: Ints, moment: Ints) -> Ints:
     threads: Ints = fetch(host.thread, launch, main)
     lost = np.flatnonzero(launch < 0)
     launches = context.recording.work.launch
-    others = np.setdiff1d(host.thread[launches[launches >= 0]], [main]).tolist()
+    others = without(host.thread[launches[launches >= 0]], np.array([main])).tolist()
     if not len(lost) or not others:
         return threads
     # A range of the user's that torch records as an operator has no namespace in its name.

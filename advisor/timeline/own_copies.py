@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, distinct, without
 from advisor.timeline.calls import OP, RUNTIME, Host
 from advisor.timeline.operator_names import moves_no_data
 from advisor.timeline.recording import COPY, Recording
@@ -84,7 +84,7 @@ def _lasting(recording: Recording) -> Ints:
     chosen[nodes[again]] = False
     nodes = nodes[~again]
     outer = host.above(nodes, chosen)
-    found: Ints = np.setdiff1d(nodes, outer[outer >= 0])
+    found: Ints = without(nodes, outer[outer >= 0])
     return found
 
 

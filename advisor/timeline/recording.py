@@ -12,6 +12,7 @@ import numpy.typing as npt
 from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, distinct, fetch, union
 from advisor.privacy import scrub, scrub_all
+from advisor.reading import machine
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
 from advisor.timeline import steps as iterations
@@ -102,7 +103,9 @@ class Recording:
     def host(self) -> Host:
         """The host's forest."""
         forest = self._kept(self.recorded) if self._kept is not None else None
-        return forest or Host(self.recorded, self.zero_ns, self.libraries)
+        forest = forest or Host(self.recorded, self.zero_ns, self.libraries)
+        machine.give_back(forest.size)
+        return forest
 
     @property
     def has_host(self) -> bool:

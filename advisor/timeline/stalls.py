@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch, inside, subtract, union
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, inside, subtract, union
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
@@ -95,7 +95,7 @@ def _at_random(recording: Recording, nodes: Ints) -> Ints:
     for _ in range(_AROUND):
         above = fetch(host.parent, above)
         around = np.where(above >= 0, name_of[host.name[np.maximum(above, 0)]], -1)
-        place = np.unique(place * width + around + 1, return_inverse=True)[1]
+        place = coded(place * width + around + 1)[1]
     step = recording.host_step_of(host.start[nodes])
     seen = distinct(place * (recording.step_count + 2) + step + 1)
     steps = np.bincount(seen // (recording.step_count + 2), minlength=int(place.max()) + 1)

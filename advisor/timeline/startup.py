@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, complement, covered, distinct, fetch, inside
+from advisor.intervals import EMPTY, Bools, Ints, complement, covered, distinct, fetch, inside, without
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
@@ -83,13 +83,13 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     dur = host.end - host.start
     long = np.flatnonzero((dur >= _LOADS_NS) & (host.group != PYTHON))
     # A wait is none, not even the first: it waits for what was done before.
-    calls = np.setdiff1d(long[host.group[long] == RUNTIME], syncs.node)
-    ops = np.setdiff1d(long[(host.group[long] == OP) & (dur[long] >= LEAST_NS)], syncs.node)
+    calls = without(long[host.group[long] == RUNTIME], syncs.node)
+    ops = without(long[(host.group[long] == OP) & (dur[long] >= LEAST_NS)], syncs.node)
     first = _first_launches(recording) if len(calls) or len(ops) else calls[:0]
     _calls(recording, calls, first, rows)
-    _allocating_operators(recording, np.setdiff1d(ops, calls), rows)
+    _allocating_operators(recording, without(ops, calls), rows)
     functions = torchscript.find(recording, rows)
-    firsts.find(recording, np.setdiff1d(ops, functions), first, rows)
+    firsts.find(recording, without(ops, functions), first, rows)
     table = _without_profiler(recording, _without_stalls(recording, rows.table(), first, set_up))
     return _with_first_iteration(recording, table)
 
@@ -167,7 +167,7 @@ def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
         return table
     # The layers of one iteration are alike too, but for its first kernels and its last.
     launched, later_names = distinct(names[early]), distinct(names[~early])
-    gone, new = np.setdiff1d(launched, later_names), np.setdiff1d(later_names, launched)
+    gone, new = without(launched, later_names), without(later_names, launched)
     known = int(covered(table.spans(), np.array([low]), np.array([until]))[0])
     rest = until - low - known
     if len(gone) or len(new) > _NEW * len(launched) or known < _FILLED * (until - low):

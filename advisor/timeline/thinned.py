@@ -38,7 +38,7 @@ def taken_out(recording: Recording) -> Spans:
     index, start = index[order], start[order]
     # Python calls and memory events have numbers, too, which are not read: those that began in between are there.
     others = [table["ts"] for table in tables if "index" not in table]
-    between = np.diff(np.searchsorted(np.sort(np.concatenate(others)), start)) if others else 0
+    between = np.diff(np.searchsorted(np.sort(np.concatenate(others), kind="stable"), start)) if others else 0
     missing = np.diff(index) - 1 - between
     gone = np.flatnonzero((missing > _LEAST) & (start[1:] > start[:-1]))
     return union(start[gone] - recording.zero_ns, start[gone + 1] - recording.zero_ns)

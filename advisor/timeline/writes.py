@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, union, without
 from advisor.timeline.calls import PYTHON, Host
 
 _FILE = re.compile(
@@ -86,7 +86,7 @@ def find(host: Host, names: Sequence[str], own: Bools) -> Writes:
     certain, unsure, spared = (
         _outermost(host, np.flatnonzero(python & which[host.name]), saves, own) for which in (file, either, memory)
     )
-    found = np.union1d(certain, np.setdiff1d(unsure, spared))
+    found = np.union1d(certain, without(unsure, spared))
     found = np.union1d(found, _opened(host, np.flatnonzero(python & opens[host.name]), found))
     # Without the user's frames between, one may lie in another.
     inside = host.above(found, np.isin(np.arange(host.size), found)) >= 0 if len(found) else np.zeros(0, np.bool_)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, coded, fetch, summed
 from advisor.results.views import Flame, FlameKind
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.launch_origin import outermost_ops
@@ -111,7 +111,7 @@ def _host_paths(context: Context, category: Ints, shown: Bools, time: Ints, labe
     host = context.recording.host
     around, depth = _nearest(context, shown)
     nodes = np.flatnonzero(shown)
-    threads, thread = np.unique(host.thread[nodes], return_inverse=True)
+    threads, thread = coded(host.thread[nodes])
     root = depth[nodes] == 0
     lasts = summed(thread[root], time[nodes[root]], len(threads))
     backward = np.bincount(thread, (host.group[nodes] == OP) & (host.attributes.phase[nodes] == BACKWARD), len(threads))

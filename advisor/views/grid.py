@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.counting import counted
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, alike, coded, distinct
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 
@@ -75,17 +75,8 @@ class Groups:
     """Rows that agree in some columns of codes."""
 
     def __init__(self, *keys: Ints) -> None:
-        size = len(keys[0])
-        combined = np.zeros(size, np.int64)
-        for key in keys:
-            _, codes = np.unique(key, return_inverse=True)
-            width = int(codes.max()) + 1 if size else 1
-            # Made dense again each time: the product of a few widths stays far inside an int64.
-            _, combined = np.unique(combined * width + codes, return_inverse=True)
-        self.codes: Ints = combined.astype(np.int64)
-        self.count = int(self.codes.max()) + 1 if size else 0
-        self.first = np.zeros(self.count, np.int64)
-        self.first[self.codes[::-1]] = np.arange(size)[::-1]
+        self.first, self.codes = alike(*keys)
+        self.count = len(self.first)
 
     def sizes(self) -> Ints:
         """Rows in each group."""
@@ -128,7 +119,7 @@ class Groups:
         if not known.any():
             return out
         width = int(labels.max()) + 1
-        keys, at = np.unique(self.codes[known] * width + labels[known], return_inverse=True)
+        keys, at = coded(self.codes[known] * width + labels[known])
         total = np.bincount(at, weight[known].astype(np.float64) + 1e-9, len(keys))
         order = np.argsort(total, kind="stable")
         out[keys[order] // width] = keys[order] % width

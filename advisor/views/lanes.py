@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.counting import counted
-from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.intervals import Bools, Ints, coded, distinct, fetch
 from advisor.results.views import Track
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.ledger import CAUSES
@@ -79,7 +79,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
         depths = _depths(context, category, inside, shown)
     if not shown.any():
         return lanes
-    threads, at = np.unique(host.thread[shown], return_inverse=True)
+    threads, at = coded(host.thread[shown])
     nodes = np.flatnonzero(shown)
     does = np.bincount(at, np.isin(category[nodes], (3, 4)), len(threads))
     calls = np.bincount(at, minlength=len(threads))

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from advisor.frames.patterns.find import find
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, coded, fetch, summed
 from advisor.results.distance import Distance, LineDistance, ModuleDistance, Times
 from advisor.roofline.limits import MEMORY, Floats, limits
 from advisor.timeline.context import Context
@@ -101,7 +101,7 @@ def _ledger(context: Context, own: Floats, part: Floats, ms: float, returned_ms:
     def heaviest(codes: Ints) -> list[tuple[int, Times]]:
         """Return the codes of the groups that could return most, with their sums; of rows whose code is -1 none."""
         named = codes >= 0
-        distinct, back = np.unique(codes[named], return_inverse=True)
+        distinct, back = coded(codes[named])
         time, limit, reached = (np.bincount(back, values[named], len(distinct)) for values in weighed)
         order = np.argsort(-(time - np.minimum(reached, time)), kind="stable")[:LISTED]
         return [

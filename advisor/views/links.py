@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.collectives import NAMES, communication, kinds, on_the_bus, told
-from advisor.intervals import Ints
+from advisor.intervals import Ints, coded
 from advisor.results.links import Exchange, LimitedBy
 from advisor.roofline.limits import Floats, rates_of
 from advisor.timeline.context import Context
@@ -46,7 +46,7 @@ def exchanges(context: Context) -> list[Exchange]:
 
 
 def _exchange(kind: str, size: int, sent: Ints, moved: Floats, dur: Ints, link: float | None) -> Exchange:
-    levels, back = np.unique(sent, return_inverse=True)
+    levels, back = coded(sent)
     back = back.ravel()
     fastest = np.array([dur[back == at].min() for at in range(len(levels))], np.float64)
     bus = np.array([moved[back == at][0] for at in range(len(levels))])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Ints, fetch
+from advisor.intervals import Ints, coded, fetch
 from advisor.results.views import Launches, Origins
 from advisor.timeline.calls import OP
 from advisor.views.grid import short
@@ -26,7 +26,7 @@ def origins(context: Context, node: Ints) -> tuple[Origins, Ints]:
     if not (node >= 0).any():
         return found, index
     host = context.recording.host
-    wanted, back = np.unique(node, return_inverse=True)
+    wanted, back = coded(node)
     op = fetch(host.attributes.op, wanted)
     keys = [
         fetch(host.name, np.where((op >= 0) & (host.group[np.maximum(op, 0)] == OP), op, -1)),

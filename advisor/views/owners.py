@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, fetch, intersect, summed, union
+from advisor.intervals import Bools, Ints, Spans, coded, covered, fetch, intersect, summed, union
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
@@ -168,7 +168,7 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     within = covered(spans, host.start[node], host.end[node])
     operator = fetch(host.attributes.op, node)
     kind = fetch(host.name, operator) * (len(context.names) + 1) + host.name[node]
-    _, sort = np.unique(kind, return_inverse=True)
+    _, sort = coded(kind)
     total = summed(sort.reshape(-1), within, len(node))
     if not total.any() or total.max() < _HOLDS * spans.length:
         return _without_call(context, spans)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor.intervals import coded
 from advisor.results.views import QueueCurve
 from advisor.views.memory import thin
 from advisor.views.steps import Extent
@@ -30,7 +31,7 @@ def queue(trace: Trace, extent: Extent) -> QueueCurve | None:
     finish = np.clip(work.end[rows], low, high)
     when = np.concatenate([np.array([low]), issue, finish])
     change = np.concatenate([[0], np.ones(len(rows), np.int64), np.full(len(rows), -1)])
-    times, at = np.unique(when, return_inverse=True)
+    times, at = coded(when)
     delta = np.zeros(len(times), np.int64)
     np.add.at(delta, at, change)
     depth = np.cumsum(delta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import distinct
+from advisor.intervals import coded, distinct
 from advisor.results.roofline import Roof, Roofline, RoofPoint
 from advisor.roofline.limits import FORMATS, limits, rates_of
 from advisor.timeline.context import Context
@@ -29,7 +29,7 @@ def roofline(context: Context) -> Roofline | None:
         return None
     format_ = np.where(found.matrix[computes], found.format[computes], -1)
     key = context.recording.host.name[found.owner[computes]].astype(np.int64) * (len(FORMATS) + 1) + format_ + 1
-    groups, back = np.unique(key, return_inverse=True)
+    groups, back = coded(key)
     time, lasts, flops, moved, reached = (
         np.bincount(back, values[computes])
         for values in (own, dur, found.flops, found.bytes, np.fmax(found.reachable_ns, found.limit_ns))

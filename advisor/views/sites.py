@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames import FRAMES
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, coded, fetch, summed, without
 from advisor.results.sites import Site, Sites
 from advisor.timeline.kernel_names import DTYPES
 from advisor.timeline.launch_origin import outermost_ops
@@ -121,10 +121,10 @@ def _tables(trace: Trace, chosen: Ints, place: Ints) -> tuple[list[_Table], Ints
         early = late[ledger.row[owned]]
         earlier, owned = owned[early], owned[~early]
         tables.append(_work(trace, owned, place, late))
-    calls, held = _calls(trace, np.setdiff1d(chosen, np.concatenate([owned, earlier])), place)
-    waits, taken = _gaps(trace, np.setdiff1d(chosen, held), place)
+    calls, held = _calls(trace, without(chosen, np.concatenate([owned, earlier])), place)
+    waits, taken = _gaps(trace, without(chosen, held), place)
     tables += [calls, waits]
-    left = np.setdiff1d(chosen, np.concatenate([owned, earlier, held, taken]))
+    left = without(chosen, np.concatenate([owned, earlier, held, taken]))
     cause = (ledger.cause[left], CAUSES)
     tables.append(_Table({"cause": cause}, np.arange(len(left)), left, place[ledger.step[left]], ledger.dur_ns[left]))
     return tables, earlier
@@ -237,7 +237,7 @@ def _operators(trace: Trace, owned: Ints, place: Ints) -> _Table:
     """Make the table of operators of a program on the CPU: those of its main thread, which own its time."""
     context = trace.context
     ledger, host = context.ledger, context.recording.host
-    rows, back = np.unique(ledger.row[owned], return_inverse=True)
+    rows, back = coded(ledger.row[owned])
     ops = trace.frame("ops")
     node = context.op_rows[rows]
     cause = np.zeros(len(rows), np.int64)
@@ -304,7 +304,7 @@ def _gaps(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
     segments, row = frame.parts(trace.context)
     inside = np.isin(segments, chosen)
     segments, row = segments[inside], row[inside]
-    rows, back = np.unique(row, return_inverse=True)
+    rows, back = coded(row)
     gaps = trace.frame("gaps").iloc[rows]
     columns: dict[str, tuple[Ints, Sequence[str]]] = {}
     for name, source in _OF_GAPS.items():

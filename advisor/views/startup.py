@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints, distinct, exclusive, fetch, summed
+from advisor.intervals import Ints, coded, distinct, exclusive, fetch, summed
 from advisor.results.analysis import StartupPart
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
@@ -112,5 +112,5 @@ def _inside(context: Context, row: int) -> dict[int, int]:
     above = fetch(operator, host.parent[nodes])
     inner = np.flatnonzero(above >= 0)
     own = own - summed(np.searchsorted(nodes, above[inner]), own[inner], len(nodes))
-    names, place = np.unique(host.name[nodes], return_inverse=True)
+    names, place = coded(host.name[nodes])
     return dict(zip(names.tolist(), summed(place, own, len(names)).tolist(), strict=True))

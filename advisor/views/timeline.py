@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.counting import counted
-from advisor.intervals import Ints, fetch, starts_run
+from advisor.intervals import Ints, coded, fetch, starts_run
 from advisor.results.views import Timeline, Track
 from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
@@ -63,8 +63,8 @@ def timeline(
     merged = int(items.count[items.count > 1].sum())
     spans = Spans.join([fit(causes, most_causes, length), items])
     spans = spans.take(np.lexsort((spans.row, spans.start, spans.track)))
-    used, code = np.unique(spans.name, return_inverse=True)
-    kinds, kind = np.unique(spans.category, return_inverse=True)
+    used, code = coded(spans.name)
+    kinds, kind = coded(spans.category)
     node, launch = _sources(trace, spans, tracks)
     found, origin = origins(trace.context, np.where(spans.count == 1, node, -1))
     title = f"{extent.name}, {length / 1e6:,.1f} ms"
@@ -139,7 +139,7 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
     if not len(events):
         return []
     start, end = np.clip(work.start[events], low, high), np.clip(work.end[events], low, high)
-    streams, at = np.unique(work.stream[events], return_inverse=True)
+    streams, at = coded(work.stream[events])
     busy = np.bincount(at, end - start, len(streams))
     marked = np.bincount(at, marks.work[events] >= 0, len(streams)) > 0
     order = np.lexsort((streams, -busy, ~marked))

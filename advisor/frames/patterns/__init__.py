@@ -220,9 +220,9 @@ def _claims(context: Context, mask: Bools) -> Ints:
     patterns = context.once(find)
     works = join(patterns.own, patterns.partly)
     busy = context.ledger.owned(distinct(works.index[mask[works.row]]), *BUSY)
-    idle = np.union1d(busy, patterns.idle.index[mask[patterns.idle.row]])
+    idle = distinct(np.concatenate([busy, patterns.idle.index[mask[patterns.idle.row]]]))
     ops = patterns.ops.index[mask[patterns.ops.row]]
-    return np.union1d(idle, context.ledger.owned(distinct(ops), *OWNED)) if len(ops) else idle
+    return distinct(np.concatenate([idle, context.ledger.owned(distinct(ops), *OWNED)])) if len(ops) else idle
 
 
 def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:

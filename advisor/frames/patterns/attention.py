@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, largest, size_of, spread
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, coded
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import KERNEL
 
@@ -210,7 +210,7 @@ def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints
     wrapped = [_outermost(tree, nodes) for nodes in (first, second)]
     replaced = tree.rows_of_ops(join(gradients, *(Pairs(rows, nodes) for nodes in wrapped)))
     ops = join(replaced, tree.rows_of_ops(join(own, back)))
-    codes, of = np.unique(tree.context.op_column(softmaxes, "types"), return_inverse=True)
+    codes, of = coded(tree.context.op_column(softmaxes, "types"))
     width = np.array([_BYTES.get((tree.words(code) or [""])[0], 0) for code in codes.tolist()], np.int64)[of]
     random = np.bincount(own.row[tree.codes_of(_RANDOM.__contains__)[host.name[own.index]]], minlength=size) > 0
     # The gradient of what was added to the scores is summed up over what it was broadcast along.

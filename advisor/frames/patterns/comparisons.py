@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.frames.patterns.operands import keys
 from advisor.frames.patterns.tree import Tree, size_of
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.operator_names import moves_no_data
 
@@ -150,7 +150,7 @@ def hulls(items: Items) -> list[tuple[int, int, Compared]]:
         if high - low < LEAST:
             continue
         told = code[low:high]
-        if len(np.unique(told)) >= LEAST or (told[0] < 0 and _taken_apart(items, at[low:high])):
+        if len(distinct(told)) >= LEAST or (told[0] < 0 and _taken_apart(items, at[low:high])):
             ranges.append((int(at[low]), int(at[high - 1])))
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):

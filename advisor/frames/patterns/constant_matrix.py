@@ -12,7 +12,7 @@ from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import Uses, backward_of
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import OP
 from advisor.timeline.operator_names import is_view
 
@@ -98,7 +98,7 @@ def _made(tree: Tree, sizes: set[int]) -> set[int]:
     host, names = tree.host, tree.context.names
     flags: Bools = host.group == OP
     nodes: Ints = np.flatnonzero(flags)
-    keys = np.unique(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF)
+    keys = distinct(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF)
     made = set()
     for key in keys.tolist():
         name, operands = names[key >> 32], tree.shapes.operands(_signed(key))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from advisor.frames import optimizers
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand
-from advisor.intervals import Bools, Ints, distinct, summed
+from advisor.intervals import Bools, Ints, coded, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD, OP, ZERO_GRAD
 
 _DENSE = re.compile(r"^aten::(?:embedding|_embedding_bag)_dense_backward$")
@@ -126,7 +126,7 @@ def _handled(tree: Tree, tables: _Tables) -> tuple[Pairs, Floats]:
     flags[nodes] = True
     nodes = nodes[host.above(nodes, flags, HIGHEST) < 0]
     rows, found, shares = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    kinds, of = np.unique(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF, return_inverse=True)
+    kinds, of = coded(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF)
     firsts = np.zeros(len(kinds), np.int64)
     firsts[of[::-1]] = nodes[::-1]
     targets = [_first(tree, int(node)) for node in firsts]

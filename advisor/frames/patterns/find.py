@@ -147,6 +147,7 @@ def find(context: Context) -> Patterns:
     idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
     parts = ("inside", "ops", "replaced", "partly")
     inside, ops, replaced, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
+    tree.close()
     return Patterns(kinds, own, inside, idle, ops, replaced, partly, int(offsets[-1]))
 
 

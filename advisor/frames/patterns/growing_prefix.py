@@ -20,7 +20,7 @@ from advisor.frames.patterns.operands import numbers
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.frames.patterns.turns import JOINS, LEAST, owned
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
@@ -84,7 +84,7 @@ class _Prefixes:
     @cached_property
     def grows(self) -> list[bool]:
         """Flags of operators that are given more in each turn than in the one before."""
-        each = [len(np.unique(codes)) == self.count for codes in self.codes.T]
+        each = [len(distinct(codes)) == self.count for codes in self.codes.T]
         return [
             many and any(map(_more, now, old)) if len(now) == len(old) else many
             for many, now, old in zip(each, self.operands, self.before, strict=True)
@@ -279,7 +279,7 @@ def _written(one: _Prefixes) -> bool:
     wholes, sizes = set[Shape](), set[int]()
     for place, name in enumerate(one.names):
         shapes = one.operands[place]
-        if name == _SLICE and not one.grows[place] and shapes and len(np.unique(one.codes[:, place])) == 1:
+        if name == _SLICE and not one.grows[place] and shapes and len(distinct(one.codes[:, place])) == 1:
             told = numbers(one.values(place), 1)
             if told and -len(shapes[0]) <= told[0] < len(shapes[0]) and shapes[0][told[0]]:
                 wholes.add(shapes[0])

@@ -15,7 +15,7 @@ from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import beyond, launched, numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Ints, distinct
+from advisor.intervals import Ints, alike, distinct
 from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.calls import FORWARD
 from advisor.timeline.memory import instants
@@ -142,8 +142,8 @@ class _Calls:
             tree.host.name[nodes],
             *(tree.context.op_column(nodes, name) for name in ("dims", "types", "concrete")),
         ]
-        found, of = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        self.kinds, self.of = found.tolist(), of.ravel()
+        first, self.of = alike(*columns)
+        self.kinds = np.stack([column[first] for column in columns], axis=1).tolist()
         self.names = [tree.context.names[name] for name, *_ in self.kinds]
         self.operands = [tree.shapes.operands(dims) for _, dims, *_ in self.kinds]
         self.sizes = [[size_of(shape) for shape in operands] for operands in self.operands]

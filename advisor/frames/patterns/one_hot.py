@@ -16,6 +16,7 @@ from advisor.frames.patterns.operands import forward, keys, numbers
 from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import COPIES, PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
+from advisor.intervals import distinct
 from advisor.timeline.operator_names import is_view
 
 _SCATTERS = ("aten::scatter_", "aten::scatter")
@@ -257,7 +258,7 @@ def _compared(tree: Tree) -> list[Matrix]:
     ranges = forward(tree, ["aten::arange"]) if 0 < len(nodes) <= _MOST else nodes[:0]
     if not len(ranges):
         return []
-    ends = {numbers(tree.texts(code), 0) for code in np.unique(tree.context.op_column(ranges, "concrete")).tolist()}
+    ends = {numbers(tree.texts(code), 0) for code in distinct(tree.context.op_column(ranges, "concrete")).tolist()}
     kinds, of = keys(tree, nodes, "dims", "types")
     facts = [_equal(tree, dims, types, ends) for _, dims, types in kinds]
     found = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, Tree
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.calls import BACKWARD
 
 _STORE = "torch::autograd::AccumulateGrad"
@@ -83,7 +83,7 @@ def repeated_runs(tree: Tree) -> Runs | None:
     nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
     key = _keys(tree, nodes)
     numbered = key[key >= 0]
-    if not 0 < len(numbered) <= _MOST or len(np.unique(numbered)) == len(numbered):
+    if not 0 < len(numbered) <= _MOST or len(distinct(numbered)) == len(numbered):
         return None
     thread, calls = calls_between(tree)
     if not len(calls):
@@ -112,7 +112,7 @@ def _cut_again(key: Ints, cut: Bools) -> None:
     of = np.cumsum(cut) - 1
     order = np.lexsort((np.arange(len(key)), key, of))
     same = (key[order][1:] == key[order][:-1]) & (of[order][1:] == of[order][:-1]) & (key[order][1:] >= 0)
-    for which in np.unique(of[order][1:][same]).tolist():
+    for which in distinct(of[order][1:][same]).tolist():
         low, high = np.searchsorted(of, which, side="left"), np.searchsorted(of, which, side="right")
         seen: set[int] = set()
         before, rise = -1, int(low)

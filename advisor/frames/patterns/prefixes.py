@@ -14,7 +14,7 @@ import numpy as np
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import keys
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
-from advisor.intervals import Ints, fetch
+from advisor.intervals import Ints, distinct, fetch
 from advisor.timeline.calls import OP
 from advisor.timeline.ledger import OWNED
 
@@ -172,11 +172,11 @@ class _Calls:
         """Tell whether each row's tokens are computed with numbers of that row: of a speaker, a class or an image."""
         batch = self.batches[at]
         tokens, row = (batch.rows, batch.width, batch.hidden), (batch.rows, 1, batch.hidden)
-        kinds = np.unique(self.kind[self.range_of(at)]).tolist() if batch.rows > 1 else []
+        kinds = distinct(self.kind[self.range_of(at)]).tolist() if batch.rows > 1 else []
         return any({tokens, row} == set(self.operands(kind)[:2]) for kind in kinds)
 
     def _of(self, at: int) -> _Facts:
-        kinds = np.unique(self.kind[self.range_of(at)])
+        kinds = distinct(self.kind[self.range_of(at)])
         key = kinds.tobytes()
         if key not in self._facts:
             self._facts[key] = facts = _Facts()

@@ -17,7 +17,7 @@ from advisor.frames.patterns.adapters import of_adapters
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import is_view
 
@@ -294,4 +294,4 @@ def _gives(operands: tuple[Shape, ...]) -> Shape:
 def _stored(tree: Tree) -> set[Shape]:
     """Shapes of parameters whose gradients are stored."""
     nodes = tree.ops(tree.codes_of(_STORE.__eq__))
-    return {operands[0] for code in np.unique(tree.dims(nodes)).tolist() if (operands := tree.shapes.operands(code))}
+    return {operands[0] for code in distinct(tree.dims(nodes)).tolist() if (operands := tree.shapes.operands(code))}

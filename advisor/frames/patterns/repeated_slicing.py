@@ -17,7 +17,7 @@ from advisor.frames import operator_calls
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import leading
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.timeline.calls import BACKWARD
 
 _NODE = r"(?:Slice|Select|Narrow|Index|IndexSelect|MaskedSelect|Gather|Take|Diagonal)Backward\d*$"
@@ -221,7 +221,7 @@ def _runs(tree: Tree, sliced: _Sliced, of: Ints, chosen: Ints, size: int) -> Int
     number = {shape: at for at, shape in enumerate(sorted(set(shapes.values())))}
     tops = tops[(host.attributes.phase[tops] != BACKWARD) & ~tree.codes_of(_same)[host.name[tops]]]
     tops = tops[np.argsort(host.start[tops], kind="stable")]
-    codes, which = np.unique(tree.dims(tops), return_inverse=True)
+    codes, which = coded(tree.dims(tops))
     read = [[number[shape] for shape in {*tree.shapes.operands(code)} if shape in number] for code in codes.tolist()]
     count = np.array([len(one) for one in read], np.int64)
     flat = np.array([shape for one in read for shape in one], np.int64)

@@ -27,7 +27,7 @@ from advisor.frames.patterns.operands import (
 )
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, coded
 from advisor.timeline.calls import BACKWARD
 
 _MAKERS = frozenset(
@@ -286,7 +286,7 @@ def _takers(tree: Tree, nodes: Ints, size: Ints) -> tuple[Ints, Ints]:
     behind = following(tree, nodes, low, low + _REACH)
     behind = behind.where(~np.isin(behind.index, nodes[around(tree, nodes) < 0]) | _joins(tree, behind.index))
     found, of = keys(tree, behind.index, "dims")
-    sizes, at = np.unique(size, return_inverse=True)
+    sizes, at = coded(size)
     kinds, which = np.unique(np.stack([at.ravel()[behind.row], of], axis=1), axis=0, return_inverse=True)
     uses = [_use(tree, int(sizes[one]), *found[key]) for one, key in kinds.tolist()]
     use = np.array(uses, np.int64)[which.ravel()] if uses else np.zeros(0, np.int64)

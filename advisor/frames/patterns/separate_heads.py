@@ -230,6 +230,8 @@ def _weight(one: _Found) -> Shape:
 
 def _on_one_input(tree: Tree, found: list[_Found]) -> list[_Found]:
     """Return the heads that read one tensor, as the gradients say that their layers send back to it."""
+    if not found:
+        return []
     host = tree.host
     first, last, whole = (np.full(host.size, -1, np.int64) for _ in range(3))
     for row, one in enumerate(found):

@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.frames.copies import parse
 from advisor.frames.patterns.tree import HIGHEST, Occurrences, Pairs, Tree, spread
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, coded, distinct
 from advisor.timeline.calls import FORWARD, OP
 from advisor.timeline.recording import COPY
 
@@ -67,7 +67,7 @@ def sent_back_and_forth(tree: Tree) -> Occurrences | None:
     if not len(down) or not len(up):
         return None
     down_bytes, up_bytes = _bytes(tree, down), _bytes(tree, up)
-    _, codes = np.unique(np.concatenate([down_bytes, up_bytes]), return_inverse=True)
+    _, codes = coded(np.concatenate([down_bytes, up_bytes]))
     # The next copy of as many bytes, by node: a thread's nodes follow each other in time.
     span = tree.host.size + 1
     key = codes[len(down) :] * span + second
@@ -112,7 +112,7 @@ def copies_of(tree: Tree, direction: str, *, pinned: bool = True) -> Ints:
     """Linked copies in one direction; without those of pinned memory where asked: who pins it has thought of the copy."""
     work = tree.work
     rows = np.flatnonzero((work.kind == COPY) & (work.launch >= 0))
-    codes, inverse = np.unique(work.name[rows], return_inverse=True)
+    codes, inverse = coded(work.name[rows])
     facts = [parse(tree.context.names[code]) for code in codes.tolist()]
     chosen = np.array([fact[0] == direction and (pinned or fact[3] != "pinned") for fact in facts], np.bool_)
     return rows[chosen[inverse]] if len(rows) else rows

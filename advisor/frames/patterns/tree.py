@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.timeline.calls import OP, of_autograd
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -122,13 +122,23 @@ class Tree:
         found: T = self._made[make]
         return found
 
+    def close(self) -> None:
+        """Let go of everything: what finders made holds the tree, and no collector runs while a trace is analyzed."""
+        vars(self).clear()
+
     # ---- names
 
     @cached_property
     def _names(self) -> list[tuple[int, str]]:
         """Codes and names of all operators."""
-        used = distinct(self.host.name[self.host.group == OP]).tolist()
+        used = distinct(self._op_names[1]).tolist()
         return [(code, self.context.names[code]) for code in used]
+
+    @cached_property
+    def _op_names(self) -> tuple[Ints, Ints]:
+        """Nodes of all operators, in the forest's order, and the codes of their names."""
+        nodes = np.flatnonzero(self.host.group == OP)
+        return nodes, self.host.name[nodes]
 
     def codes_of(self, holds: Callable[[str], bool]) -> Bools:
         """For each name code, whether it is an operator's name that is meant."""
@@ -140,7 +150,8 @@ class Tree:
         """Nodes of operators with these names, in the forest's order."""
         if not codes.any():
             return np.zeros(0, np.int64)
-        return np.flatnonzero((self.host.group == OP) & codes[self.host.name])
+        nodes, names = self._op_names
+        return nodes[codes[names]]
 
     def under(self, nodes: Ints, codes: Bools) -> Bools:
         """Flag the nodes that lie below an operator with one of these names."""
@@ -317,7 +328,7 @@ class Shapes:
 
     def column(self, codes: Ints, figure: Callable[[tuple[tuple[int, ...], ...]], int]) -> Ints:
         """A figure of each argument list, worked out once for each distinct one."""
-        distinct, inverse = np.unique(codes, return_inverse=True)
+        distinct, inverse = coded(codes)
         values = np.array([figure(self.operands(code)) for code in distinct.tolist()], np.int64)
         return values[inverse] if len(values) else np.zeros(0, np.int64)
 

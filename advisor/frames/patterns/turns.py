@@ -20,7 +20,7 @@ from advisor.frames.patterns.loop import items_of, runs
 from advisor.frames.patterns.operands import leading, numbers
 from advisor.frames.patterns.tree import Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Ints, summed
+from advisor.intervals import Ints, distinct, summed
 from advisor.timeline.operator_names import is_view
 
 LEAST = 8
@@ -100,7 +100,7 @@ class Turns:
         dim = told[0][0] if told[0] else None
         if not whole or dim is None or not -len(whole[0]) <= dim < len(whole[0]) or size_of(whole[0]) < 1:
             return 0
-        length, parts = whole[0][dim], len(np.unique(codes))
+        length, parts = whole[0][dim], len(distinct(codes))
         if len(whole[0]) < 2 or length < self.count or parts < DISTINCT * self.count:
             return 0
         wide = 1

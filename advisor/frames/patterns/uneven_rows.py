@@ -16,7 +16,7 @@ from msgspec import structs
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, coded, fetch
 from advisor.reading.program_settings import Recorded, Uneven
 from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER, ZERO_GRAD
 from advisor.timeline.ledger import OWNED
@@ -285,7 +285,7 @@ def _occurrences(tree: Tree, kind: str, steps: _Steps, found: list[_Found]) -> O
         node, time = work.launch[index], (work.end - work.start)[index]
     step = steps.at(node)
     index, node, time, step = (column[step >= 0] for column in (index, node, time, step))
-    told, row = np.unique(step, return_inverse=True)
+    told, row = coded(step)
     if not len(told):
         return None
     whole, padded = (np.bincount(row, weights=time * part, minlength=len(told)) for part in (1, shares[marks[node]]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, coded
 from advisor.timeline.calls import BACKWARD, OP
 
 PRODUCTS = {
@@ -32,7 +32,7 @@ class Uses:
         outer = tree.outermost
         self.tree = tree
         self.nodes: Ints = outer[(host.attributes.phase[outer] != BACKWARD) & ~tree.engine[outer]]
-        self._dims, self._of = np.unique(tree.dims(self.nodes), return_inverse=True)
+        self._dims, self._of = coded(tree.dims(self.nodes))
         self._operands = [tree.shapes.operands(code) for code in self._dims.tolist()]
         self._step = tree.context.recording.host_step_of(host.start[self.nodes])
         self._known: dict[int, Ints] = {}

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, distinct, without
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.operator_names import moves_no_data
@@ -183,7 +183,7 @@ def _dropouts(context: Context) -> tuple[Ints, Ints]:
     drawing = np.flatnonzero(is_op & _named(context, _DRAWS) & (host.parent >= 0))
     above = host.above(drawing, outer, 3)
     drawn = distinct(above[above >= 0])
-    return drawn, np.setdiff1d(np.flatnonzero(outer), drawn)
+    return drawn, without(np.flatnonzero(outer), drawn)
 
 
 def _batch_norms(context: Context, is_op: Bools) -> Ints:

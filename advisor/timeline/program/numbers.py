@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, coded
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.kernel_names import DTYPES
@@ -73,7 +73,7 @@ def _summed(name: Ints, kind: Ints, ns: Ints) -> list[tuple[int, int, int]]:
     if not len(name):
         return []
     width = int(kind.max()) + 2
-    keys, inverse = np.unique(name.astype(np.int64) * width + kind + 1, return_inverse=True)
+    keys, inverse = coded(name.astype(np.int64) * width + kind + 1)
     sums = np.zeros(len(keys), np.int64)
     np.add.at(sums, inverse, ns)
     return [(int(key) // width, int(key) % width - 1, int(total)) for key, total in zip(keys, sums, strict=True)]
