@@ -278,6 +278,8 @@ class Printer:
         if sign in ("/", "//", "%") and not (arguments[1].get("class") == "CONSTANT" and _constant(arguments[1])):
             # By zero gives NULL: some versions of DuckDB raise instead, others give infinity.
             right = f"nullif({right}, 0)"
+        if sign == "*":
+            left = f"CAST({left} AS DOUBLE)"  # eight times the ns of a damaged clock do not fit into a whole number
         return f"({left} {sign} {right})"
 
     def aggregation(self, name: str, arguments: Sequence[Node], node: Node) -> str:

@@ -62,6 +62,7 @@ def holds(text: str, **changes: object) -> bool | None:
         ("NOT blocking OR share < 0.5", False),
         ("share > $part", True),
         ("dur_ns * 1000 >= $min_bytes", True),
+        ("dur_ns * 99_999_999_999_999_999 > 9e18 AND (dur_ns * 3) // 2 = 150 AND (dur_ns * 3) % 7 = 6", True),
         ("name LIKE $pattern", True),
         ("name NOT LIKE '%conv%'", True),
         ("name ILIKE 'SGEMM%'", True),
