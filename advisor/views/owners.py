@@ -42,11 +42,16 @@ KINDS = {
 }
 
 
+NO_ROWS = np.zeros(0, np.int64)
+
+
 class Owner(NamedTuple):
     """The operator, function or call that most of a cause's time lies in, with that time in ns."""
 
     name: str
     ns: int
+    rows: Ints = NO_ROWS
+    """Of work on a device: its rows in the recording's work; empty where they were not kept."""
 
 
 def kind_of(context: Context, code: int) -> str:

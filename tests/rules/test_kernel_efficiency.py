@@ -138,6 +138,15 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
               900, None, [[8192, 1], [1, 8192], []])],
         "kernels/strided-access",
     ),
+    "product of an autograd function, T4": (T4, [product(1024, 1024, 1024, 7400, "naive_matmul_kernel(float const*, float const*, "
+                                                         "float*, int)", FP32, "MyMatmul")], "kernels/own-product"),
+    "matrix times vector that memory bounds, H100": (H100, [product(1, 4096, 4096, 13, "gemvNSP_kernel<__nv_bfloat16>")],
+                                                     "inference/memory-bound-decode"),
+    "matrix times vector that memory bounds, MI300X": (MI300, [product(1, 8192, 8192, 42, "gemvt_kernel")],
+                                                       "inference/memory-bound-decode"),
+    "pointwise in float64, MI300X": (MI300, [Call("aten::mul", [[8192, 8192]] * 2, ["double"] * 2,
+                                                  "vectorized_elementwise_kernel<4, MulFunctor<double>>", 700)],
+                                     "precision/float64"),
     "softmax by hand, H100": (H100, [Call("MySoftmax", [[16384, 8192]], [BF16], "my_softmax(float*, float*, int)", 6000)],
                               "kernels/own-kernel"),
 }  # fmt: skip
