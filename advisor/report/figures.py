@@ -479,9 +479,37 @@ def _reached(part: Elsewhere) -> str:
     low = max(round(100 * part.of_reachable), 1)
     high = round(100 * (part.most_of_reachable or 0.0))
     reached = f"{low} to {high}" if high > low * _ALIKE else f"{low}"
-    return f" (at {reached} % of what this GPU reaches)"
+    why = f": {REASONS.get(part.reason, part.reason)}" if part.reason else ""
+    return f" (at {reached} % of what this GPU reaches{why})"
 
 
+REASONS = {
+    "misaligned": "rows at addresses that matrix units cannot load at once",
+    "matrix-vector": "one row or few, so that each weight is read for little",
+    "tiny": "tiny products",
+    "few-tiles": "too few tiles for the GPU",
+    "thin": "a thin side",
+    "partial-wave": "its last wave fills a part of the GPU",
+    "depthwise": "depthwise convolutions",
+    "grouped": "convolutions in groups",
+    "patches": "windows that do not overlap",
+    "few-channels": "few channels",
+    "channels-first": "channels first (NCHW)",
+    "odd-channels": "odd numbers of channels",
+    "transposed": "transposed convolutions",
+    "dilated": "dilated windows",
+    "uneven-window": "uneven windows",
+    "wide-numbers": "32 bits or more",
+    "mask": "a mask",
+    "bias": "a bias of each head's own",
+    "head-size": "a head's size that kernels pad",
+    "dropout": "dropout in attention",
+    "one-query": "few queries",
+    "strided": "operands in different memory orders",
+    "mixed-types": "operands of different types",
+    "narrow-rows": "narrow rows",
+}
+"""Words for the reasons that sizes tell."""
 _ALIKE = 1.1
 """Times the one of two percentages that are as good as the same."""
 

@@ -26,6 +26,12 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
     most_of_reachable: Annotated[
         float | None, doc("The same if the last cache held nothing of what is moved; None likewise.")
     ] = None
+    reason: Annotated[
+        Name | None,
+        doc(
+            "Of kernels at less than half of that: what their sizes tell of it, as `reason` in `kernels`; None likewise."
+        ),
+    ] = None
     unknown: Annotated[
         Text | None,
         doc("Of kernels: why the limit of most of that time is not known; None where it is known, and for other work."),

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.frames.limits import FAR
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
 from advisor.results.elsewhere import Elsewhere
 from advisor.roofline import unknown
-from advisor.roofline.limits import limits
+from advisor.roofline.limits import Floats, limits
+from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.calls import ANNOTATION, OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
@@ -52,7 +54,7 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
             found = [one]
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
         named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
-        for part in named:
+        for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
             reached, ms = _reached(context, part), part.ns / whole * whole_ms
             out.append(
                 Elsewhere(
@@ -61,6 +63,7 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
                     ms=ms,
                     of_reachable=reached.least,
                     most_of_reachable=reached.most,
+                    reason=reached.reason,
                     unknown=reached.unknown,
                 )
             )
@@ -119,7 +122,7 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(len(numbers) + 1))
     groups = [order[low:high] for low, high in pairwise(bounds.tolist())]
-    return [Owner(name, int(dur[at].sum()), row[at]) for name, at in zip(numbers, groups, strict=True)]
+    return [Owner(name, int(dur[at].sum()), row[at], dur[at]) for name, at in zip(numbers, groups, strict=True)]
 
 
 class _Reached(NamedTuple):
@@ -128,6 +131,20 @@ class _Reached(NamedTuple):
     least: float | None = None
     most: float | None = None
     unknown: str | None = None
+    reason: str | None = None
+
+
+def _apart(context: Context, part: Owner, whole: int) -> list[Owner]:
+    """Divide a place into kernels far from what programs reach and others, where the far ones are large beside the step."""
+    rows = np.searchsorted(context.kernel_rows, part.rows)
+    inside = rows < len(context.kernel_rows)
+    inside[inside] = context.kernel_rows[rows[inside]] == part.rows[inside]
+    far = inside.copy()
+    far[inside] = context.once(told).most[rows[inside]] < FAR
+    far_ns = int(part.dur_ns[far].sum())
+    if far_ns < _LARGE * whole or part.ns - far_ns < _LEAST * whole:
+        return [part]
+    return [Owner(part.name, int(part.dur_ns[at].sum()), part.rows[at], part.dur_ns[at]) for at in (~far, far)]
 
 
 def _reached(context: Context, part: Owner) -> _Reached:
@@ -141,12 +158,20 @@ def _reached(context: Context, part: Owner) -> _Reached:
         least = np.fmax(found.reachable_ns, found.limit_ns)[rows]
         most = np.fmax(found.uncached_ns[rows], least)
         low, high = (float(np.minimum(ns, dur)[known].sum() / dur[known].sum()) for ns in (least, most))
-        return _Reached(low, high)
+        return _Reached(low, high, reason=_reason(context, rows, dur) if high < FAR else None)
     why = context.once(unknown.reasons)
     lacking = why.code[rows] >= 0
     of_each = np.bincount(why.code[rows[lacking]], dur[lacking], len(why.texts))
     heaviest = int(of_each.argmax())
     return _Reached(unknown=why.texts[heaviest]) if 2 * of_each[heaviest] > dur.sum() else _Reached()
+
+
+def _reason(context: Context, rows: Ints, dur: Floats) -> str | None:
+    """Return the reason that the sizes tell of most of some kernels' time."""
+    codes = context.once(told).reason[rows]
+    of_each = np.bincount(codes[codes >= 0], dur[codes >= 0], len(REASONS))
+    heaviest = int(of_each.argmax())
+    return REASONS[heaviest] or None if 2 * of_each[heaviest] > dur.sum() else None
 
 
 def _of_ranges(context: Context, segments: Ints) -> list[Owner]:

@@ -51,7 +51,9 @@ class Owner(NamedTuple):
     name: str
     ns: int
     rows: Ints = NO_ROWS
-    """Of work on a device: its rows in the recording's work; empty where they were not kept."""
+    """Of work on a device: its rows in the recording's work, one a segment of the ledger; empty where they were not kept."""
+    dur_ns: Ints = NO_ROWS
+    """Durations of these segments."""
 
 
 def kind_of(context: Context, code: int) -> str:
