@@ -12,7 +12,7 @@ from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
 _REASONS = (
-    "the device's rates are not known",
+    "no rates of this device, which --peak gives",
     "replayed graphs record no shapes",
     "launched by no operator",
     "no shapes recorded",

@@ -95,6 +95,7 @@ FLASH = (
 )
 IGEMM = "igemm_fwd_gtcx3_nchw_bf16_bx0_ex1_bt256x128x32"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>"
+WIDE = ["", "", "", "", "False", "0.", "False", ""]
 FAR, FEW = "kernels/far-from-limit", "kernels/few-tiles"
 
 CASES: dict[str, tuple[str, list[Call], str]] = {
@@ -128,6 +129,21 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
     "unfused attention, MI300X": (MI300, unfused(TENSILE), "kernels/unfused-attention"),
     "FlashAttention 2, H100": (H100, [attention(FLASH, 14_000)], "kernels/attention-backend"),
     "attention, MI300X": (MI300, [attention("attn_fwd", 14_000)], FAR),
+    "attention in fp32 beside bf16, H100": (
+        H100,
+        [product(8192, 8192, 8192, 1600), Call("aten::_scaled_dot_product_efficient_attention", [[8, 16, 2048, 64]] * 3 + [[]] * 5,
+         [FP32] * 3 + ["", *["Scalar"] * 4], "fmha_cutlassF_f32_aligned_64x64_rf_sm80", 4000, WIDE)],
+        "precision/fp32-attention",
+    ),
+    "attention in fp32, MI300X": (
+        MI300,
+        [Call("aten::_scaled_dot_product_efficient_attention", [[8, 16, 2048, 64]] * 3 + [[]] * 5,
+         [FP32] * 3 + ["", *["Scalar"] * 4], "attn_fwd", 9000, WIDE)],
+        "precision/fp32-attention",
+    ),
+    "rows at odd addresses, MI300X": (
+        MI300, [Call("aten::mm", [[4096, 1024], [1024, 4096]], [BF16] * 2, TENSILE, 250, None, [[1025, 1], [4096, 1]])], FAR
+    ),
     "normalization, H100": (H100, [layer_norm(500)], "kernels/slow-operator"),
     "normalization, MI300X": (MI300, [layer_norm(500)], "kernels/slow-operator"),
     "pointwise, H100": (H100, [Call("aten::add", [[16384, 8192]] * 2 + [[]], [BF16, BF16, "Scalar"], ADD, 1500)],
