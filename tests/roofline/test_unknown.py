@@ -66,7 +66,7 @@ CASES: list[tuple[Callable[[], TraceBuilder], str | None]] = [
     (known, None),
     (replayed, "replayed graphs record no shapes"),
     (of_no_operator, "launched by no operator"),
-    (of_an_unknown_device, "no rates of this device, which --peak gives"),
+    (of_an_unknown_device, "no rates of this device: see --device and --peak"),
     (lambda: of_operator("aten::mm"), "no shapes recorded"),
     (lambda: of_operator("mylib::step", SIZES), "no formula for the operator"),
     (
