@@ -300,6 +300,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
         recording_ms=_of_recording(trace),
         modelled_share=known.modelled_share,
+        unmodelled=known.unmodelled,
         mfu=known.mfu,
         kernel_efficiency=known.efficiency,
         hfu=known.hfu,

@@ -16,6 +16,7 @@ from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
+from advisor.frames.own_products import own_products
 from advisor.frames.patterns.find import find
 from advisor.frames.positions import unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -43,6 +44,8 @@ SCHEMA = Schema(
         text("class", "the same: its older name, which is a word of Python"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),
+        flag("own_product", "a matrix product of the program's own: its operator is none of torch's and named as one, or it was "
+             "written as a plain function that takes numbers and pointers, and no operator of torch launched it"),
         flag("linked", "whether the trace holds the call that launched it", "args.correlation"),
         integer("correlation", "", "ties the kernel to its launch", "args.correlation"),
         integer("launch_ns", "ns", "start of the launch call; NULL where unknown"),
@@ -236,6 +239,7 @@ def _event_columns(context: Context) -> dict[str, object]:
     grid, block = size[column("grid")], size[column("block")]
     grid = np.where(_counts_threads(context, launch) & (block > 0), grid // np.maximum(block, 1), grid)
     return {
+        "own_product": own_products(context, rows),
         "linked": launch >= 0,
         "correlation": work.correlation[rows],
         "launch_ns": context.known(fetch(context.recording.host.start, launch)),

@@ -467,9 +467,51 @@ def elsewhere(parts: Sequence[Elsewhere]) -> str:
     """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
     by_cause: dict[str, list[str]] = {}
     for part in parts:
-        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}")
+        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{_reached(part)}")
     told = [f"{cause.replace('_', ' ')}, {_listed(places)}" for cause, places in by_cause.items()]
     return f"In no finding: {'; '.join(told)}." if told else ""
+
+
+def _reached(part: Elsewhere) -> str:
+    """Say how near some kernels are to what their device reaches, or why nobody knows."""
+    if part.of_reachable is None:
+        return f" (limit not known: {clean(part.unknown)})" if part.unknown else ""
+    low = max(round(100 * part.of_reachable), 1)
+    high = round(100 * (part.most_of_reachable or 0.0))
+    reached = f"{low} to {high}" if high > low * _ALIKE else f"{low}"
+    why = f": {REASONS.get(part.reason, part.reason)}" if part.reason else ""
+    return f" (at {reached} % of what this GPU reaches{why})"
+
+
+REASONS = {
+    "misaligned": "rows at addresses that matrix units cannot load at once",
+    "matrix-vector": "one row or few, so that each weight is read for little",
+    "tiny": "tiny products",
+    "few-tiles": "too few tiles for the GPU",
+    "thin": "a thin side",
+    "partial-wave": "its last wave fills a part of the GPU",
+    "depthwise": "depthwise convolutions",
+    "grouped": "convolutions in groups",
+    "patches": "windows that do not overlap",
+    "few-channels": "few channels",
+    "channels-first": "channels first (NCHW)",
+    "odd-channels": "odd numbers of channels",
+    "transposed": "transposed convolutions",
+    "dilated": "dilated windows",
+    "uneven-window": "uneven windows",
+    "wide-numbers": "32 bits or more",
+    "mask": "a mask",
+    "bias": "a bias of each head's own",
+    "head-size": "a head's size that kernels pad",
+    "dropout": "dropout in attention",
+    "one-query": "few queries",
+    "strided": "operands in different memory orders",
+    "mixed-types": "operands of different types",
+    "narrow-rows": "narrow rows",
+}
+"""Words for the reasons that sizes tell."""
+_ALIKE = 1.1
+"""Times the one of two percentages that are as good as the same."""
 
 
 def whose_time(summary: Summary) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.results.distance import Distance, LineDistance, ModuleDistance
-from advisor.results.elsewhere import Elsewhere
+from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
@@ -277,6 +277,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "kernels, and in older analyses."
         ),
     ] = None
+    unmodelled: Annotated[
+        list[Unmodelled],
+        doc("Time of kernels whose limit is not known, by the reason, the most first; empty in older analyses."),
+    ] = []
     kernel_efficiency: Annotated[
         float | None,
         doc(

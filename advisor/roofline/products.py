@@ -8,6 +8,7 @@ factors and the bias as they are stored, and the product. A product in a format 
 from __future__ import annotations
 
 import math
+import re
 
 from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.types import SIZES
@@ -140,7 +141,9 @@ def _addbmm(signature: Signature, hints: Hints) -> Work | None:
     return finish("matmul", flops, [added, a, b, result], hints, arithmetic=a.type or hints.type)
 
 
-_NAMES = frozenset({"mm", "bmm", "matmul", "gemm"})
+_NAMES = re.compile(r"(?:^|_)(?:[shdb]?gemm|mat(?:rix)?_?mul(?:t|tiply)?|b?mm)(?:\d*_|\d*$)")
+# MyMatmul, TiledGEMM, matMulNaive: where a word begins, in names without underlines.
+_WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHERS = (
     "scale", "quant", "fp8", "fp4", "int8", "int4", "w8", "w4", "moe", "expert", "group", "sparse", "backward", "reduce",
     "gather", "all_",
@@ -157,7 +160,12 @@ def named(name: str) -> Formula | None:
     short = name.lower()
     if len(short) > _LONGEST or short.startswith("aten::") or any(part in short for part in _OTHERS):
         return None
-    return _own if _NAMES & set(short.rpartition("::")[2].split("_")) else None
+    return _own if multiplies(name.rpartition("::")[2]) else None
+
+
+def multiplies(name: str) -> bool:
+    """Tell whether a name says that what it names multiplies matrices: my_matmul, TiledGemm, sgemm_naive."""
+    return _NAMES.search(_WORDS.sub("_", name).lower()) is not None
 
 
 def _own(signature: Signature, hints: Hints) -> Work | None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from advisor.frames.limits import FAR
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
 from advisor.results.elsewhere import Elsewhere
+from advisor.roofline import unknown
+from advisor.roofline.limits import Floats, limits
+from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.calls import ANNOTATION, OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
@@ -18,6 +24,10 @@ from advisor.views.owners import Owner
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
 _LEAST, _MOST = 0.05, 3
+# From this share on each place is named, however many there are.
+_LARGE = 0.1
+# Of a place's time: less tells nothing of it.
+_MOSTLY = 0.9
 # Ranges that torch marks by itself.
 _MARKS = ("ProfilerStep#", "Optimizer.")
 _IN_PHASE = {
@@ -42,8 +52,21 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         found = _parts(context, cause, chosen)
         if not found and (one := owners.owner(context, cause, free)) is not None:
             found = [one]
-        large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)[:_MOST]
-        out += [Elsewhere(cause=cause, where=part.name, ms=part.ns / whole * whole_ms) for part in large]
+        large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
+        named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
+        for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
+            reached, ms = _reached(context, part), part.ns / whole * whole_ms
+            out.append(
+                Elsewhere(
+                    cause=cause,
+                    where=part.name,
+                    ms=ms,
+                    of_reachable=reached.least,
+                    most_of_reachable=reached.most,
+                    reason=reached.reason,
+                    unknown=reached.unknown,
+                )
+            )
     return out
 
 
@@ -87,13 +110,68 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
         alike = [code for code in codes if labels[code] == kind]
         if without[alike].sum() >= own[alike].sum():
             known &= ~np.isin(work.name[row], alike)
-    total: dict[str, int] = {}
-    _add(total, context.names, host.name[operator[known]], dur[known])
-    sums = summed(work.name[row[~known]], dur[~known], len(context.names))
-    for code in np.flatnonzero(sums).tolist():
-        label = labels[code] or _short(context.names[code])
-        total[label] = total.get(label, 0) + int(sums[code])
-    return [Owner(name, ns) for name, ns in total.items()]
+    numbers: dict[str, int] = {}
+    part = np.full(len(row), -1, np.int64)
+    for launched in (True, False):
+        at = np.flatnonzero(known == launched)
+        codes, back = np.unique(host.name[operator[at]] if launched else work.name[row[at]], return_inverse=True)
+        told = [
+            context.names[code] if launched else labels[code] or _short(context.names[code]) for code in codes.tolist()
+        ]
+        part[at] = np.array([numbers.setdefault(name, len(numbers)) for name in told], np.int64)[back]
+    order = np.argsort(part, kind="stable")
+    bounds = np.searchsorted(part[order], np.arange(len(numbers) + 1))
+    groups = [order[low:high] for low, high in pairwise(bounds.tolist())]
+    return [Owner(name, int(dur[at].sum()), row[at], dur[at]) for name, at in zip(numbers, groups, strict=True)]
+
+
+class _Reached(NamedTuple):
+    """Nearness of a place's kernels to what programs reach, at least and at most; else why that is not known."""
+
+    least: float | None = None
+    most: float | None = None
+    unknown: str | None = None
+    reason: str | None = None
+
+
+def _apart(context: Context, part: Owner, whole: int) -> list[Owner]:
+    """Divide a place into kernels far from what programs reach and others, where the far ones are large beside the step."""
+    rows = np.searchsorted(context.kernel_rows, part.rows)
+    inside = rows < len(context.kernel_rows)
+    inside[inside] = context.kernel_rows[rows[inside]] == part.rows[inside]
+    far = inside.copy()
+    far[inside] = context.once(told).most[rows[inside]] < FAR
+    far_ns = int(part.dur_ns[far].sum())
+    if far_ns < _LARGE * whole or part.ns - far_ns < _LEAST * whole:
+        return [part]
+    return [Owner(part.name, int(part.dur_ns[at].sum()), part.rows[at], part.dur_ns[at]) for at in (~far, far)]
+
+
+def _reached(context: Context, part: Owner) -> _Reached:
+    rows = np.flatnonzero(np.isin(context.kernel_rows, part.rows))
+    if not len(rows):
+        return _Reached()
+    work, found = context.recording.work, context.once(limits)
+    dur = (work.end - work.start)[context.kernel_rows[rows]].astype(np.float64)
+    known = ~np.isnan(found.limit_ns[rows])
+    if known.any() and dur[known].sum() >= _MOSTLY * dur.sum():
+        least = np.fmax(found.reachable_ns, found.limit_ns)[rows]
+        most = np.fmax(found.uncached_ns[rows], least)
+        low, high = (float(np.minimum(ns, dur)[known].sum() / dur[known].sum()) for ns in (least, most))
+        return _Reached(low, high, reason=_reason(context, rows, dur) if high < FAR else None)
+    why = context.once(unknown.reasons)
+    lacking = why.code[rows] >= 0
+    of_each = np.bincount(why.code[rows[lacking]], dur[lacking], len(why.texts))
+    heaviest = int(of_each.argmax())
+    return _Reached(unknown=why.texts[heaviest]) if 2 * of_each[heaviest] > dur.sum() else _Reached()
+
+
+def _reason(context: Context, rows: Ints, dur: Floats) -> str | None:
+    """Return the reason that the sizes tell of most of some kernels' time."""
+    codes = context.once(told).reason[rows]
+    of_each = np.bincount(codes[codes >= 0], dur[codes >= 0], len(REASONS))
+    heaviest = int(of_each.argmax())
+    return REASONS[heaviest] or None if 2 * of_each[heaviest] > dur.sum() else None
 
 
 def _of_ranges(context: Context, segments: Ints) -> list[Owner]:

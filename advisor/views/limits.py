@@ -12,7 +12,9 @@ from msgspec.structs import asdict
 from advisor.frames.patterns.find import find
 from advisor.intervals import Bools, Ints, coded, fetch, summed
 from advisor.results.distance import Distance, LineDistance, ModuleDistance, Times
+from advisor.results.elsewhere import Unmodelled
 from advisor.roofline.limits import MEMORY, Floats, limits
+from advisor.roofline.unknown import reasons
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
 
@@ -31,9 +33,10 @@ class Figures(NamedTuple):
     distance: list[Distance]
     modules: list[ModuleDistance]
     lines: list[LineDistance]
+    unmodelled: list[Unmodelled]
 
 
-_UNKNOWN = Figures(None, None, None, None, None, [], [], [])
+_UNKNOWN = Figures(None, None, None, None, None, [], [], [], [])
 
 
 def figures(context: Context, returned_ms: float | None = None) -> Figures:
@@ -44,10 +47,11 @@ def figures(context: Context, returned_ms: float | None = None) -> Figures:
     own, dur = owned(context)
     total = float(own.sum())
     known = found.known & (own > 0)
-    if not total or not known.any():
-        return _UNKNOWN._replace(modelled_share=0.0 if total else None)
-    part = np.where(dur > 0, own / np.maximum(dur, 1.0), 0.0)
     ms = context.step_ns / 1e6 / max(context.ledger.counted_ns, 1)
+    lacking = _unmodelled(context, own * ms)
+    if not total or not known.any():
+        return _UNKNOWN._replace(modelled_share=0.0 if total else None, unmodelled=lacking)
+    part = np.where(dur > 0, own / np.maximum(dur, 1.0), 0.0)
     products = np.nan_to_num(found.peak_ns * part) * known
     again = products[_recomputed(context, rows)].sum()
     counted, matrix = max(context.ledger.counted_ns, 1), bool(found.matrix[known].any())
@@ -61,7 +65,17 @@ def figures(context: Context, returned_ms: float | None = None) -> Figures:
         hfu=float(products.sum()) / counted if matrix else None,
         bandwidth_share=min(moved[0] / moved[1], 1.0) if moved[1] else None,
         **_ledger(context, own, part, ms, returned_ms)._asdict(),
+        unmodelled=lacking,
     )
+
+
+def _unmodelled(context: Context, own_ms: Floats) -> list[Unmodelled]:
+    """Sum the time of kernels without a limit by the reason, the most first."""
+    why = context.once(reasons)
+    rows = np.flatnonzero((why.code >= 0) & (own_ms > 0))
+    total = np.bincount(why.code[rows], own_ms[rows], len(why.texts))
+    order = [at for at in np.argsort(-total, kind="stable").tolist() if total[at] > 0]
+    return [Unmodelled(reason=why.texts[at], ms=float(total[at])) for at in order[:LISTED]]
 
 
 def owned(context: Context) -> tuple[Floats, Floats]:

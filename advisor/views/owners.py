@@ -42,11 +42,18 @@ KINDS = {
 }
 
 
+NO_ROWS = np.zeros(0, np.int64)
+
+
 class Owner(NamedTuple):
     """The operator, function or call that most of a cause's time lies in, with that time in ns."""
 
     name: str
     ns: int
+    rows: Ints = NO_ROWS
+    """Of work on a device: its rows in the recording's work, one a segment of the ledger; empty where they were not kept."""
+    dur_ns: Ints = NO_ROWS
+    """Durations of these segments."""
 
 
 def kind_of(context: Context, code: int) -> str:

@@ -12,7 +12,7 @@ HALF = ["c10::BFloat16", "c10::BFloat16"]
 def decoding(
     rows: int = 1, us: float = 46, *, device: str = H100, backward: bool = False, shapes: bool = True
 ) -> TraceBuilder:
-    """Steps of ten products of so many rows with 8,192 by 8,192 weights: 134 MB, of which the cache may hold 52: 31 us."""
+    """Steps of ten products of so many rows with 8,192 by 8,192 weights: 134 MB, 44 us at 3,063 GB/s."""
     b = TraceBuilder(device, record_shapes=shapes)
     for _ in range(4):
         with b.step():
@@ -48,7 +48,7 @@ def sixteen_rows(over: bool) -> TraceBuilder:
 
 @edge
 def half_of_the_memory_s_rate(over: bool) -> TraceBuilder:
-    return decoding(us=58 if over else 66)
+    return decoding(us=86 if over else 90)
 
 
 @edge

@@ -7,9 +7,11 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<double, double, double>>"
 
 
-def training(us: float = 100, dtype: str = "double", name: str = NAME) -> TraceBuilder:
+def training(
+    us: float = 100, dtype: str = "double", name: str = NAME, *, device: str = "NVIDIA A100-PCIE-40GB"
+) -> TraceBuilder:
     """Steps of a product of 800 us in fp16, and a pointwise kernel."""
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    b = TraceBuilder(device)
     for _ in range(4):
         with b.step():
             with b.op("aten::mm", shapes=[[512, 512], [512, 512]], dtypes=["c10::Half", "c10::Half"]):
@@ -29,6 +31,17 @@ def weights_from_numpy() -> TraceBuilder:
 @fires(cost_ms=0.1)
 def a_product_in_float64_by_its_name() -> TraceBuilder:
     return training(dtype="", name="volta_dgemm_128x64_nn")
+
+
+@fires(cost_ms=0.1, op="aten::mul")
+def on_amd() -> TraceBuilder:
+    return training(device="AMD Instinct MI300X")
+
+
+# Matrix Cores multiply float64 as fast as float32.
+@quiet
+def a_product_of_tensiles_on_amd() -> TraceBuilder:
+    return training(dtype="", name="Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4", device="AMD Instinct MI300X")
 
 
 @quiet

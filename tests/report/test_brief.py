@@ -30,10 +30,11 @@ def lines(document: object) -> list[str]:
 def test_the_brief_of_a_trace() -> None:
     result = CliRunner().invoke(main, ["analyze", str(SAMPLE), "-f", "brief"])
     assert result.exit_code == 0, result.stderr
-    first, headline, causes, *rest = result.stdout.splitlines()
+    first, headline, causes, limits, *rest = result.stdout.splitlines()
     assert first.endswith("rung0_baseline.json.gz: Tesla V100-SXM2-16GB (15.8 GiB) · 3 steps")
     assert headline.startswith("Training, eager, 3 steps: 55 % of the steady 80 ms")
     assert causes.startswith("step 80.0 ms: loader 54.7 %, compute 31.7 %")
+    assert limits == "Limits are known for 34 % of kernel time, and not for 16.6 ms: no shapes recorded"
     assert rest[0] == "findings:"
     assert rest[1].startswith("1 HIGH data-loading/single-process-loader: saves 22.0–43.8 ms (28–55 %); ")
     assert rest[1].endswith("; at train.py:87 in <module>; fix: Load the batches in worker processes")

@@ -95,6 +95,7 @@ FLASH = (
 )
 IGEMM = "igemm_fwd_gtcx3_nchw_bf16_bx0_ex1_bt256x128x32"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>"
+WIDE = ["", "", "", "", "False", "0.", "False", ""]
 FAR, FEW = "kernels/far-from-limit", "kernels/few-tiles"
 
 CASES: dict[str, tuple[str, list[Call], str]] = {
@@ -128,6 +129,21 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
     "unfused attention, MI300X": (MI300, unfused(TENSILE), "kernels/unfused-attention"),
     "FlashAttention 2, H100": (H100, [attention(FLASH, 14_000)], "kernels/attention-backend"),
     "attention, MI300X": (MI300, [attention("attn_fwd", 14_000)], FAR),
+    "attention in fp32 beside bf16, H100": (
+        H100,
+        [product(8192, 8192, 8192, 1600), Call("aten::_scaled_dot_product_efficient_attention", [[8, 16, 2048, 64]] * 3 + [[]] * 5,
+         [FP32] * 3 + ["", *["Scalar"] * 4], "fmha_cutlassF_f32_aligned_64x64_rf_sm80", 4000, WIDE)],
+        "precision/fp32-attention",
+    ),
+    "attention in fp32, MI300X": (
+        MI300,
+        [Call("aten::_scaled_dot_product_efficient_attention", [[8, 16, 2048, 64]] * 3 + [[]] * 5,
+         [FP32] * 3 + ["", *["Scalar"] * 4], "attn_fwd", 9000, WIDE)],
+        "precision/fp32-attention",
+    ),
+    "rows at odd addresses, MI300X": (
+        MI300, [Call("aten::mm", [[4096, 1024], [1024, 4096]], [BF16] * 2, TENSILE, 250, None, [[1025, 1], [4096, 1]])], FAR
+    ),
     "normalization, H100": (H100, [layer_norm(500)], "kernels/slow-operator"),
     "normalization, MI300X": (MI300, [layer_norm(500)], "kernels/slow-operator"),
     "pointwise, H100": (H100, [Call("aten::add", [[16384, 8192]] * 2 + [[]], [BF16, BF16, "Scalar"], ADD, 1500)],
@@ -138,6 +154,15 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
               900, None, [[8192, 1], [1, 8192], []])],
         "kernels/strided-access",
     ),
+    "product of an autograd function, T4": (T4, [product(1024, 1024, 1024, 7400, "naive_matmul_kernel(float const*, float const*, "
+                                                         "float*, int)", FP32, "MyMatmul")], "kernels/own-product"),
+    "matrix times vector that memory bounds, H100": (H100, [product(1, 4096, 4096, 13, "gemvNSP_kernel<__nv_bfloat16>")],
+                                                     "inference/memory-bound-decode"),
+    "matrix times vector that memory bounds, MI300X": (MI300, [product(1, 8192, 8192, 42, "gemvt_kernel")],
+                                                       "inference/memory-bound-decode"),
+    "pointwise in float64, MI300X": (MI300, [Call("aten::mul", [[8192, 8192]] * 2, ["double"] * 2,
+                                                  "vectorized_elementwise_kernel<4, MulFunctor<double>>", 700)],
+                                     "precision/float64"),
     "softmax by hand, H100": (H100, [Call("MySoftmax", [[16384, 8192]], [BF16], "my_softmax(float*, float*, int)", 6000)],
                               "kernels/own-kernel"),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 import io
 import itertools
 import logging
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+import torch.utils.cpp_extension
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -761,6 +763,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "kernels/own-kernel": lambda scope: {
         "mylib": SimpleNamespace(softmax=lambda x: torch.softmax(x, -1)),
         "x": torch.rand(BATCH, 8),
+    },
+    "kernels/low-occupancy": lambda scope: {
+        "load": lambda **options: inspect.signature(torch.utils.cpp_extension.load).bind(**options),
+    },
+    "kernels/hand-written-product": lambda scope: {
+        "mylib": SimpleNamespace(matmul=torch.matmul),
+        "x": torch.rand(BATCH, 8),
+        "w": torch.rand(8, 8),
     },
     "kernels/own-product": lambda scope: {
         "mylib": SimpleNamespace(matmul=torch.matmul),

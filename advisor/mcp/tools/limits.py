@@ -39,6 +39,7 @@ def run(workspace: Workspace, arguments: Limits) -> Answer:
         f"{part.op}: {part.ms:.4g} ms, limit {part.limit_ms:.4g}, reachable {part.reachable_ms:.4g}"
         for part in analysis.summary.distance
     ]
+    lines += [f"limit not known of {part.ms:.4g} ms: {part.reason}" for part in analysis.summary.unmodelled]
     with workspace.lock:
         from advisor.engine.query import run as ask
 

@@ -192,7 +192,32 @@ def _fitting(first: str, parts: Sequence[tuple[str, float]], width: int, digits:
 def distance_of(analysis: Analysis) -> str:
     """Return how far the step of an analysis is from what the device can do."""
     stacks, precision = analysis.trace.features.stacks, analysis.program.precision if analysis.program else None
-    return limit(analysis.summary, stacks=stacks, headline=analysis.headline, precision=precision)
+    told = limit(analysis.summary, stacks=stacks, headline=analysis.headline, precision=precision)
+    return told or _unmodelled(analysis)
+
+
+def _unmodelled(analysis: Analysis) -> str:
+    """Say why the limits of most kernels are not known, where no place without a finding says it.
+
+    Without shapes it is a matter of the recording, which has remarks of its own.
+    """
+    summary, kind = analysis.summary, analysis.headline.kind if analysis.headline is not None else ""
+    if (
+        not summary.unmodelled
+        or not analysis.trace.features.shapes
+        or kind in _NOTHING_STEADY
+        or figures.modelled(summary)
+    ):
+        return ""
+    first = summary.unmodelled[0]
+    if first.ms < _UNTOLD * summary.priced_ms or any(part.unknown == first.reason for part in analysis.elsewhere):
+        return ""
+    known = share(summary.modelled_share or 0.0)
+    return f"Limits are known for {known} % of kernel time, and not for {duration(first.ms)}: {clean(first.reason)}"
+
+
+_UNTOLD = 0.1
+"""Of the step: kernels of less may go without a limit and without a word."""
 
 
 def limit(
