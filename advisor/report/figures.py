@@ -51,6 +51,7 @@ _FEW_CORES = "distributed/few-cores"
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
+BUSY = "busy-machine"
 DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged", "skipped", "metadata"})
 
 

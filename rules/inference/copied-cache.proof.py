@@ -21,6 +21,7 @@ def generating(
     transformers: bool = False,
     shapes: bool = True,
     backward: bool = False,
+    reordered: str = "",
 ) -> TraceBuilder:
     """Iterations of 900 us of products and two concatenations of 50 us, of a cache that is a token longer each time."""
     b = TraceBuilder(device, record_shapes=shapes, host_us=1, latency_us=0)
@@ -35,6 +36,9 @@ def generating(
                 with b.op("aten::cat", shapes=[[old, short], []], us=0 if device else us):
                     if device:
                         b.kernel("CatArrayBatchedCopy_aligned16_contig", us=us)
+                if reordered:
+                    with b.op(reordered, shapes=[[1, HEADS, text + grows * number + new, HEAD], [1]], us=us):
+                        pass
             if backward:
                 with b.backward("CatBackward0", seq=number):
                     pass
@@ -49,6 +53,12 @@ def generating(
 )
 def a_loop_of_the_user_s_own() -> TraceBuilder:
     return generating()
+
+
+# Beam search puts the sequences of the cache into another order with each token: it is written in whole as well.
+@quiet
+def sequences_in_another_order_each_time() -> TraceBuilder:
+    return generating(reordered="aten::index_select")
 
 
 @fires(cost_ms=0.9, fix='Use a cache of fixed length (cache_implementation="static")')

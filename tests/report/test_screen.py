@@ -23,7 +23,7 @@ from advisor.report import FORMATS, Options, render
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
-from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StepTimes
+from advisor.results.analysis import Analysis, Finding, Place, PlanStep, QualityNote, Saving, Setting, StepTimes
 from advisor.results.judgement import Check, Judgement
 from advisor.results.several import Several
 from advisor.testing import TraceBuilder
@@ -74,6 +74,17 @@ def test_findings_give_up_their_fix_and_their_place_before_their_line(count: int
     assert any("→ Load in workers" in line for line in shown)
     if count > 10:
         assert any(f"{count - 10} more" in line for line in shown)
+
+
+def test_a_busy_machine_is_said_on_the_screen_and_not_only_counted() -> None:
+    """A stranger read prices of threads that had waited half of the time for a core as if they were the program's."""
+    busy, other = (QualityNote(code=code, message=f"The machine {code}", advice="") for code in ("busy-machine", "other"))
+    shown = lines(replace(many(1), quality=[busy, other]))
+    text = " ".join(" ".join(shown).split())
+    assert "The machine busy-machine. Causes and prices are of a busy machine: record again on idle cores" in text
+    assert text.index("Causes and prices are of") < text.index("Title 0")
+    assert "1 remark on the recording" in text
+    assert "busy" not in " ".join(lines(replace(many(1), quality=[other])))
 
 
 def test_the_total_is_of_the_fixes_that_are_listed() -> None:

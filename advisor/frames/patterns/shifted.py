@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.generation import Operands, copied_cache, growing
+from advisor.frames.patterns.generation import Operands, copied_cache, growing, reordered
 from advisor.frames.patterns.operands import forward, keys, numbers
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
@@ -31,8 +31,8 @@ def shifted_buffers(tree: Tree) -> Occurrences | None:
     """One row per concatenation of most of a buffer with a few rows, to be that buffer from then on.
 
     Shifted: a slice that drops as many rows as are put to it, so that the length stays, three times or more. Grown: each time
-    longer by what is put behind it, five times or more; in inference the caches of keys and values are another kind of pattern, and
-    on a GPU always.
+    longer by what is put behind it, five times or more, in the same order; in inference the caches of keys and values are another
+    kind of pattern, and on a GPU always.
     ``length`` are the rows that are new, ``repeats`` those of the buffer; ``part`` is all of it but, on a GPU, the kernels that
     write the new rows by their places.
     """
@@ -42,7 +42,7 @@ def shifted_buffers(tree: Tree) -> Occurrences | None:
     shifted, kept, new = _shifted(tree, nodes)
     place, length, step = growing(tree, nodes, _rows_behind, _GROWN)
     place, length, step = place[length >= _KEPT * step], length[length >= _KEPT * step], step[length >= _KEPT * step]
-    fresh = ~np.isin(nodes[place], shifted)
+    fresh = ~np.isin(nodes[place], shifted) & ~reordered(tree, nodes[place])
     if fresh.any() and not tree.context.cpu_program and (cache := copied_cache(tree)) is not None:
         fresh &= ~np.isin(nodes[place], cache.node)
     told = np.concatenate([shifted, nodes[place][fresh]])

@@ -124,6 +124,10 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
         lines += _wrapped(holders.sentence(analysis.memory_peak), width)
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
+    if busy := [note.message for note in analysis.quality if note.code == figures.BUSY]:
+        lines += _wrapped(
+            f"{busy[0]}. Causes and prices are of a busy machine: record again on idle cores", width, "bad"
+        )
     if (prediction := analysis.what_if) is not None:
         lines += _wrapped(f"What if {', '.join(prediction.rules)}: {all_fixes(analysis.summary, [prediction])}", width)
     return lines
@@ -527,7 +531,7 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     parts = [f"{count} more {level}" for count, level in counts if count]
     notes = len(analysis.findings) - len(real)
     parts += [f"{notes} note{'s' * (notes > 1)}"] if notes else []
-    if about := sum(note.code not in figures.DAMAGE for note in analysis.quality):
+    if about := sum(note.code not in figures.DAMAGE | {figures.BUSY} for note in analysis.quality):
         parts.append(f"{counted(about, 'remark')} on the recording")
     parts.append(f"{counted(len(verdicts.passes), 'rule')} passed")
     if verdicts.not_run:
