@@ -78,7 +78,9 @@ def test_findings_give_up_their_fix_and_their_place_before_their_line(count: int
 
 def test_a_busy_machine_is_said_on_the_screen_and_not_only_counted() -> None:
     """A stranger read prices of threads that had waited half of the time for a core as if they were the program's."""
-    busy, other = (QualityNote(code=code, message=f"The machine {code}", advice="") for code in ("busy-machine", "other"))
+    busy, other = (
+        QualityNote(code=code, message=f"The machine {code}", advice="") for code in ("busy-machine", "other")
+    )
     shown = lines(replace(many(1), quality=[busy, other]))
     text = " ".join(" ".join(shown).split())
     assert "The machine busy-machine. Causes and prices are of a busy machine: record again on idle cores" in text
