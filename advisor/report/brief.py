@@ -90,8 +90,8 @@ def _state(analysis: Analysis) -> Iterator[str]:
         yield causes
     if distance := screen.distance_of(analysis):
         yield distance
-    if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
-        yield f"incomplete, figures speak of what is left: {'. '.join(damage)}"
+    for doubt in figures.doubts(analysis.quality):
+        yield f"{doubt.name.lower()}, {doubt.meaning}: {doubt.messages}"
 
 
 def _recorded(analysis: Analysis) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _recorded(analysis: Analysis) -> Iterator[str]:
     if absent:
         want = f"; {rules} rule{'s' * (rules > 1)} not run: {groups[0].how}" if groups else ""
         yield f"not recorded: {', '.join(absent)}{want}"
-    if codes := [note.code for note in analysis.quality if note.code not in figures.DAMAGE]:
+    if codes := [note.code for note in analysis.quality if note.code not in figures.TOLD]:
         yield f"about the recording: {', '.join(codes)}"
 
 

@@ -18,6 +18,7 @@ from advisor.results.analysis import (
     Finding,
     Place,
     PlanStep,
+    QualityNote,
     Saving,
     Setting,
     StartupPart,
@@ -50,9 +51,36 @@ _FEW_CORES = "distributed/few-cores"
 """Share of the step, of the wait for the latest rank, and ranks: from which on, and up to which, late ranks are named."""
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
-# What reading lost: codes of quality notes that a reader in a hurry must see too.
-BUSY = "busy-machine"
-DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged", "skipped", "metadata"})
+_DOUBTS = (
+    (
+        "Incomplete",
+        "figures speak of what is left",
+        {"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged", "skipped", "metadata"},
+    ),
+    ("Doubtful", "record again on idle cores", {"busy-machine"}),
+)
+"""What a reader in a hurry must see too: a word, what it means, and the codes of the quality notes that say it."""
+TOLD = frozenset().union(*(codes for _, _, codes in _DOUBTS))
+"""Codes of these notes."""
+
+
+class Doubt(NamedTuple):
+    """A reason to doubt all figures: a word, what it means, and the notes that say it."""
+
+    name: str
+    meaning: str
+    notes: list[QualityNote]
+
+    @property
+    def messages(self) -> str:
+        """The notes, one sentence after the other."""
+        return ". ".join(note.message for note in self.notes)
+
+
+def doubts(quality: Sequence[QualityNote]) -> list[Doubt]:
+    """Return the reasons to doubt all figures of a recording."""
+    found = [Doubt(name, says, [note for note in quality if note.code in codes]) for name, says, codes in _DOUBTS]
+    return [doubt for doubt in found if doubt.notes]
 
 
 class Figure(NamedTuple):

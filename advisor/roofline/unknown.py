@@ -12,7 +12,7 @@ from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
 _REASONS = (
-    "no rates of this device: see --device and --peak",
+    "no rates of this device (--device, --peak)",
     "replayed graphs record no shapes",
     "launched by no operator",
     "no shapes recorded",

@@ -1,4 +1,4 @@
-"""What an operator's sizes take by themselves, and loops whose turns differ in size."""
+"""Time that an operator's sizes take by themselves, and loops whose turns differ in size."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_all_parameters_behind_each_other(tmp_path: Path) -> None:
 
 
 def test_a_backward_pass_of_the_penalty_alone(tmp_path: Path) -> None:
-    """What it makes is stored as it is, and added there: it costs the same."""
+    """A penalty of its own pass is stored and added there: it costs the same."""
     found = rows(penalized(apart=True), tmp_path)
     assert [(row["detail"], row["repeats"], row["cost_ns"]) for row in found] == [("squares", 6, 2_386_000)] * 3
 

@@ -1,4 +1,4 @@
-"""What reading asks of the machine."""
+"""Requests of reading to the machine."""
 
 from __future__ import annotations
 

@@ -81,10 +81,13 @@ def test_a_busy_machine_is_said_on_the_screen_and_not_only_counted() -> None:
     busy, other = (
         QualityNote(code=code, message=f"The machine {code}", advice="") for code in ("busy-machine", "other")
     )
-    shown = lines(replace(many(1), quality=[busy, other]))
+    made = replace(many(1), quality=[busy, other])
+    for name in ("markdown", "html", "brief"):
+        assert "record again on idle cores" in render(name, made, Options()).decode().partition("Title 0")[0], name
+    shown = lines(made)
     text = " ".join(" ".join(shown).split())
-    assert "The machine busy-machine. Causes and prices are of a busy machine: record again on idle cores" in text
-    assert text.index("Causes and prices are of") < text.index("Title 0")
+    assert "Doubtful, record again on idle cores: The machine busy-machine" in text
+    assert text.index("Doubtful") < text.index("Title 0")
     assert "1 remark on the recording" in text
     assert "busy" not in " ".join(lines(replace(many(1), quality=[other])))
 

@@ -1,4 +1,4 @@
-"""Why the limits of kernels are not known: a trace of one kernel each."""
+"""Reasons why the limits of kernels are not known: a trace of one kernel each."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CASES: list[tuple[Callable[[], TraceBuilder], str | None]] = [
     (known, None),
     (replayed, "replayed graphs record no shapes"),
     (of_no_operator, "launched by no operator"),
-    (of_an_unknown_device, "no rates of this device: see --device and --peak"),
+    (of_an_unknown_device, "no rates of this device (--device, --peak)"),
     (lambda: of_operator("aten::mm"), "no shapes recorded"),
     (lambda: of_operator("mylib::step", SIZES), "no formula for the operator"),
     (

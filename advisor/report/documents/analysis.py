@@ -85,8 +85,9 @@ def _quiet(analysis: Analysis) -> Iterator[doc.Block]:
     summary, prediction = analysis.summary, analysis.what_if
     device = f"GPU busy {percent(summary.gpu_busy_share)} · peak memory {figures.memory(summary)}"
     yield doc.Paragraph(f"{figures.span(summary)} · {breakdown(summary) if on_cpu(summary) else device}", wrap=False)
-    if damage := [note.code for note in analysis.quality if note.code in figures.DAMAGE]:
-        yield doc.Paragraph(f"incomplete: {', '.join(damage)}; figures speak of what is left", wrap=False)
+    for doubt in figures.doubts(analysis.quality):
+        codes = ", ".join(note.code for note in doubt.notes)
+        yield doc.Paragraph(f"{doubt.name.lower()}: {codes}; {doubt.meaning}", wrap=False)
     yield from lines(analysis.findings)
     if prediction is not None:
         yield doc.Paragraph(f"What if: {', '.join(prediction.rules)}: {_then(prediction)}", wrap=False)
@@ -113,8 +114,10 @@ def headline(analysis: Analysis) -> Iterator[doc.Block]:
     ]
     if missing := [figure.name for figure in every if figure.text is None]:
         facts.append(("not recorded", ", ".join(missing)))
-    if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
-        facts.append(("Incomplete", (doc.Span("figures speak of what is left."), " " + ". ".join(damage) + ".")))
+    facts += [
+        (doubt.name, (doc.Span(f"{doubt.meaning}."), f" {doubt.messages}."))
+        for doubt in figures.doubts(analysis.quality)
+    ]
     if facts:
         yield doc.Facts(facts, room=20)
 

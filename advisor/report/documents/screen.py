@@ -122,12 +122,8 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
         lines.append((unlike,))
     if analysis.memory_peak is not None:
         lines += _wrapped(holders.sentence(analysis.memory_peak), width)
-    if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
-        lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
-    if busy := [note.message for note in analysis.quality if note.code == figures.BUSY]:
-        lines += _wrapped(
-            f"{busy[0]}. Causes and prices are of a busy machine: record again on idle cores", width, "bad"
-        )
+    for doubt in figures.doubts(analysis.quality):
+        lines += _wrapped(f"{doubt.name}, {doubt.meaning}: {doubt.messages}", width, "bad")
     if (prediction := analysis.what_if) is not None:
         lines += _wrapped(f"What if {', '.join(prediction.rules)}: {all_fixes(analysis.summary, [prediction])}", width)
     return lines
@@ -216,8 +212,10 @@ def _unmodelled(analysis: Analysis) -> str:
     first = summary.unmodelled[0]
     if first.ms < _UNTOLD * summary.priced_ms or any(part.unknown == first.reason for part in analysis.elsewhere):
         return ""
-    known = share(summary.modelled_share or 0.0)
-    return f"Limits are known for {known} % of kernel time, and not for {duration(first.ms)}: {clean(first.reason)}"
+    known, reason = share(summary.modelled_share or 0.0), clean(first.reason)
+    if known == share(0.0):
+        return f"Limits of kernels are not known: {reason}"
+    return f"Limits are known for {known} % of kernel time, and not for {duration(first.ms)}: {reason}"
 
 
 _UNTOLD = 0.1
@@ -531,7 +529,7 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     parts = [f"{count} more {level}" for count, level in counts if count]
     notes = len(analysis.findings) - len(real)
     parts += [f"{notes} note{'s' * (notes > 1)}"] if notes else []
-    if about := sum(note.code not in figures.DAMAGE | {figures.BUSY} for note in analysis.quality):
+    if about := sum(note.code not in figures.TOLD for note in analysis.quality):
         parts.append(f"{counted(about, 'remark')} on the recording")
     parts.append(f"{counted(len(verdicts.passes), 'rule')} passed")
     if verdicts.not_run:
