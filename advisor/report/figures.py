@@ -59,7 +59,7 @@ _DOUBTS = (
     ),
     ("Doubtful", "record again on idle cores", {"busy-machine"}),
 )
-"""What a reader in a hurry must see too: a word, what it means, and the codes of the quality notes that say it."""
+"""Doubts that a reader in a hurry must see too: a word, what it means, and the codes of the quality notes that say it."""
 TOLD = frozenset().union(*(codes for _, _, codes in _DOUBTS))
 """Codes of these notes."""
 
