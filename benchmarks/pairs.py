@@ -2,8 +2,9 @@
 
 Each folder of benchmarks/pairs holds a program with one fault (before.py), the same without it (after.py) and what its author
 thinks of it (fault.toml). For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
-profiler, in turns (before, after, after, before: a round). Writes pairs.json after every program, and prints a table in
-Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
+profiler, in turns (before, after, after, before: a round). A program that prints no time of a step is timed as `advisor fix`
+times one: its steps are found as the recorder finds them, and it ends once there are enough. Writes pairs.json after every
+program, and prints a table in Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
 
 ``python benchmarks/pairs.py --again DIR`` needs neither torch nor a device: it analyzes the traces of an earlier run, or of
 ``benchmarks/gpu_parts/traces.py`` (sample_traces/h100 holds both), with the rules as they are now, and prints the ranges beside
@@ -20,12 +21,13 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tomllib
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +35,8 @@ PAIRS = ROOT / "benchmarks" / "pairs"
 NEAR = 3
 """Lines by which a finding's place may differ from the fault's."""
 FEWEST, MOST = 10, 400
+WARM = 3
+"""First steps of a run that are left out where the advisor times them."""
 COLUMNS = [
     "program",
     "fault",
@@ -124,7 +128,9 @@ def printed(text: str) -> dict[str, Any]:
     """
     lines = text.strip().splitlines() or [""]
     try:
-        figures: dict[str, Any] = json.loads(lines[-1])
+        figures = json.loads(lines[-1])
+        if not isinstance(figures, dict):
+            raise ValueError(f"Expecting figures, not {lines[-1]:.40}")
         return figures
     except ValueError:
         said = re.compile(r"(?:mean |median )?step(?: ([\d.]+) ms|_ms:? ([\d.]+))")
@@ -151,6 +157,25 @@ def timed(
             done["rc"] = "no figures"
     kept = {"script": script, "steps": steps, **figures, **{key: done[key] for key in ("rc", "wall_s", "cpu_s")}}
     return kept if done["rc"] == 0 else {**kept, "stderr": done["stderr"][-2000:]}
+
+
+def watched(script: str, folder: Path, seconds: float, limit: float) -> dict[str, Any]:
+    """One run of a program that prints no times: the mean of its steps, as the advisor finds them, behind the first few.
+
+    What comes once in several steps (waits for workers, an epoch's end) is in the mean alone.
+    """
+    with tempfile.TemporaryDirectory() as kept:
+        out = Path(kept) / "run.json"
+        options = ["--out", str(out), "--root", str(folder), "--least", str(FEWEST), "--seconds", str(seconds)]
+        command = [sys.executable, "-m", "advisor.record.measure", *options, script, "--steps", str(MOST)]
+        done = run(command, folder, limit)
+        left = sorted(Path(kept).glob("*.json"))  # one for each rank
+        found = json.loads(left[0].read_text()) if left else {}
+    times = found.get("step_ms", [])[WARM:]
+    failed = done["rc"] or found.get("error") or ("" if len(times) >= WARM else "no steps")
+    figures = {"ms": None if failed else mean(times), "unit": found.get("unit"), "steps": len(times)}
+    kept_of = {"script": script, **figures, **{key: done[key] for key in ("wall_s", "cpu_s")}, "rc": failed or 0}
+    return {**kept_of, "stderr": done["stderr"][-2000:]} if failed else kept_of
 
 
 def record(script: str, trace: Path, folder: Path, small: bool, limit: float) -> dict[str, Any]:
@@ -431,14 +456,22 @@ def steps_for(ms: float, seconds: float) -> int:
     return max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
 
 
+def fault_of(folder: Path) -> dict[str, Any]:
+    """What a program's author says of it; where he names several lines in one text, the first is the fault's."""
+    fault = tomllib.loads((folder / "fault.toml").read_text())
+    first, *others = re.findall(r"(\w+\.py):(\d+)", fault.get("lines", "")) or [(None, None)]
+    if first[0]:
+        fault = {"file": first[0], "line": int(first[1]), "also": [int(line) for _, line in others], **fault}
+    return {"fault": "", "line": -1, "also": [], **fault}
+
+
 def take(
     name: str, options: argparse.Namespace, pool: ThreadPoolExecutor, forked: Forked | None = None
 ) -> tuple[dict[str, Any], Future[Any] | None]:
     """Record and time one program; its analysis is still under way."""
     folder = options.programs / name
-    fault = tomllib.loads((folder / "fault.toml").read_text())
     failures: list[str] = []
-    one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
+    one: dict[str, Any] = {**fault_of(folder), "findings": [], "runs": [], "failures": failures}
     one["records"] = {}
     traces = {
         "before.py": options.out / f"{name}.trace.json.gz",
@@ -462,14 +495,20 @@ def take(
         # An import may have begun CUDA in the parent, whose children then have none.
         forked = None
         trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit)
-    if trial["ms"] is None:
+    silent = trial["rc"] == "no figures"
+    if trial["ms"] is None and not silent:
         failures.append(f"timing before.py: status {trial['rc']}")
         return one, future
-    steps = steps_for(trial["ms"], options.seconds)
+    steps = 0 if silent else steps_for(trial["ms"], options.seconds)
     counts = {"before.py": steps, "after.py": min(MOST, 2 * steps)}
     for _ in range(options.rounds):
         for script in ("before.py", "after.py", "after.py", "before.py"):
-            one["runs"].append(timed(script, folder, counts[script], options.small, options.limit, forked))
+            if silent:
+                one["runs"].append(watched(script, folder, options.seconds, options.limit))
+            else:
+                one["runs"].append(timed(script, folder, counts[script], options.small, options.limit, forked))
+    if len({timing["unit"] for timing in one["runs"] if timing.get("unit")}) > 1:
+        failures.append("the scripts' steps are different things")
     failures += [f"timing {timing['script']}: status {timing['rc']}" for timing in one["runs"] if timing["ms"] is None]
     return one, future
 

@@ -220,6 +220,38 @@ def test_traces_with_a_known_truth_are_judged_by_the_rule_of_their_fault(
 def test_a_step_is_read_from_a_line_of_json_or_of_words() -> None:
     assert pairs.printed('loss 1.5\n{"ms": 12.5, "peak_mb": 80}\n') == {"ms": 12.5, "peak_mb": 80}
     assert pairs.printed("final loss 0.4\nmean step 52.93 ms\n3 records logged\n") == {"ms": 52.93}
-    for text in ("", "final loss 0.4\n", "the mean step 5 ms of it\n"):
+    for text in ("", "final loss 0.4\n", "the mean step 5 ms of it\n", "0.4\n"):
         with pytest.raises(ValueError, match="Expecting"):
             pairs.printed(text)
+
+
+def test_lines_named_in_one_text_are_the_faults_and_those_where_its_time_is_spent(tmp_path: Path) -> None:
+    (tmp_path / "fault.toml").write_text('fault = "slow"\nlines = "net.py:7, before.py:12"\n')
+    found = pairs.fault_of(tmp_path)
+    assert (found["file"], found["line"], found["also"], found["fault"]) == ("net.py", 7, [12], "slow")
+    (tmp_path / "fault.toml").write_text('fault = "slow"\nline = 7\nalso = [8]\n')
+    found = pairs.fault_of(tmp_path)
+    assert (found["line"], found["also"]) == (7, [8])
+    (tmp_path / "fault.toml").write_text('kind = "healthy"\n')
+    assert pairs.fault_of(tmp_path)["line"] == -1
+
+
+@pytest.mark.skipif(not os.environ.get("ADVISOR_TORCH"), reason="needs torch")
+def test_a_program_that_prints_no_times_is_timed_by_its_steps(tmp_path: Path) -> None:
+    (tmp_path / "before.py").write_text(
+        "import sys, time, torch\n"
+        "net = torch.nn.Linear(4, 1)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(int(sys.argv[2])):\n"
+        "    optimizer.zero_grad()\n"
+        "    net(torch.ones(2, 4)).sum().backward()\n"
+        "    time.sleep(0.02)\n"
+        "    optimizer.step()\n"
+        "print('loss 1.0')\n"
+    )
+    figures = pairs.watched("before.py", tmp_path, 0.5, 120)
+    assert (figures["rc"], figures["unit"]) == (0, "optimizer")
+    assert figures["ms"] >= 20
+    assert pairs.FEWEST - pairs.WARM <= figures["steps"] < 60
+    (tmp_path / "broken.py").write_text("raise SystemExit(3)\n")
+    assert pairs.watched("broken.py", tmp_path, 0.5, 120)["ms"] is None
