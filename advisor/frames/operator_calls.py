@@ -337,13 +337,47 @@ def _python(context: Context) -> tuple[Ints, Ints]:
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that rows own, and the row of each: the operator's time, each moment the innermost one's, and the Python before."""
+    """Segments that rows own, and the row of each: the operator's time, each moment the innermost one's, and the Python before.
+
+    In a loop the collections of garbage, too, that its objects bring on.
+    """
+    pauses, behind = _pauses(context)
+    segments, row = context.once(_without_pauses)
+    return np.concatenate([segments, pauses]), np.concatenate([row, behind])
+
+
+def _without_pauses(context: Context) -> tuple[Ints, Ints]:
     ledger = context.ledger
     if not context.cpu_program:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     owned = np.flatnonzero(ledger.through(*OWNED) & (ledger.row >= 0))
     python, behind = context.once(_python)
     return np.concatenate([owned, python]), np.concatenate([ledger.row[owned], behind])
+
+
+def _pauses(context: Context) -> tuple[Ints, Ints]:
+    """Collections of garbage between two turns of a loop, and the row of the operator behind each.
+
+    A view for each element is an object: the collector runs when so many have been made. A call of gc.collect() stands outside
+    of such a loop.
+    """
+    ledger, host, rows = context.ledger, context.recording.host, nodes(context)
+    pauses = np.flatnonzero(ledger.through("gc"))
+    loops = looped(context) | _unbinds(context, rows) if len(pauses) else np.zeros(len(rows), np.bool_)
+    here = np.flatnonzero(context.top(rows) & (host.thread[rows] == main_thread(context.recording)))
+    if not loops.any() or len(here) < 2:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    here = here[np.argsort(host.start[rows[here]], kind="stable")]
+    starts = host.start[rows[here]]
+    at = np.searchsorted(starts, ledger.end_ns[pauses])
+    inside = (at > 0) & (at < len(here))
+    pauses, behind, before = pauses[inside], here[at[inside]], here[at[inside] - 1]
+    functions: dict[tuple[str, str], int] = {}
+    of_line = np.array([functions.setdefault((p.file, p.function), len(functions)) for p in host.places], np.int64)
+    line = host.attributes.user[rows]
+    turns = loops[before] & loops[behind] & (line[before] >= 0) & (line[behind] >= 0)
+    turns[turns] = of_line[line[before[turns]]] == of_line[line[behind[turns]]]
+    return pauses[turns], behind[turns]
 
 
 def python(context: Context) -> tuple[Ints, Ints]:
@@ -358,7 +392,7 @@ def looped(context: Context) -> Bools:
 
 def _loops(context: Context) -> Bools:
     rows = nodes(context)
-    segments, row = context.once(_parts)
+    segments, row = context.once(_without_pauses)
     cost = summed(row, context.ledger.dur_ns[segments], len(rows))
     return _looped(context, rows, _outermost(context, rows), cost)
 

@@ -16,15 +16,18 @@ def loop(
     rest_us: float = 1000,
     line: str = "train.py(8): count",
     device: str | None = None,
+    pause_us: float = 0,
 ) -> TraceBuilder:
-    """Steps of one large operator, and a loop of small ones at one line with Python between."""
+    """Steps of one large operator, and a loop of small ones at one line with Python between, in its middle a collection."""
     b = TraceBuilder(device, host_us=0)
     for _ in range(3):
         with b.step():
             with b.op("aten::mkldnn_convolution", us=rest_us):
                 pass
             with b.python(line):
-                for name in turn * turns:
+                for number, name in enumerate(turn * turns):
+                    if pause_us and 2 * number == len(turn) * turns:
+                        b.gc(us=pause_us)
                     b.idle(us=between_us)
                     with b.op(name, us=us):
                         pass
@@ -47,6 +50,12 @@ def numbers_read_one_by_one() -> TraceBuilder:
 @fires(cost_ms=55.2, severity="high")
 def slow_python_between() -> TraceBuilder:
     return loop(between_us=90)
+
+
+# 3 ms of the loop, and 2 ms in which the collector looks at the objects that it made.
+@fires(cost_ms=5.0, severity="high")
+def a_collection_in_the_loop() -> TraceBuilder:
+    return loop(pause_us=2000)
 
 
 @quiet

@@ -39,6 +39,7 @@ def generating(
     backward: bool = False,
     product_us: float = 500,
     rest_us: float = 1000,
+    attends: bool = False,
     dialect: str = "kineto",
 ) -> TraceBuilder:
     """Iterations of four products of 500 us and 1 ms of attention, on a text that grows by a token, or by none."""
@@ -51,7 +52,8 @@ def generating(
             with b.op("aten::scaled_dot_product_attention"):
                 b.kernel("fmha_cutlassF_f32_aligned_64x64_rf_sm70", us=rest_us)
         else:
-            with b.op("aten::scaled_dot_product_attention", us=rest_us):
+            queries = [[sequences, 8, length, 128]] * 3 if attends else []
+            with b.op("aten::scaled_dot_product_attention", shapes=queries, us=rest_us):
                 pass
         with b.op("aten::argmax", shapes=[[sequences, 50_000]], us=5):
             pass
@@ -76,6 +78,12 @@ def a_loop_that_computes_the_whole_text_for_each_token() -> TraceBuilder:
 @fires(cost_ms=18, severity="high")
 def a_shorter_text_on_a_cpu() -> TraceBuilder:
     return generating(None, prompt=64)
+
+
+# Eight attentions lie between products of two tokens, of 1 ms each.
+@fires(cost_ms=26, severity="high", occurrences=44)
+def attention_on_a_cpu_is_of_one_row_too() -> TraceBuilder:
+    return generating(None, prompt=64, attends=True)
 
 
 @fires(cost_ms=18, severity="high", occurrences=36)

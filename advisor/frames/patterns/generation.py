@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree
+from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
 from advisor.intervals import Bools, Ints, distinct
 
 Shape = tuple[int, ...]
@@ -23,7 +25,16 @@ _PRODUCTS = {
     "aten::addmm": (1, 2, 0),
     "aten::mm": (0, 1, 0),
 }
+_EACH_ROW = re.compile(
+    r"^aten::(?:layer_norm|rms_norm|_?softmax|scaled_dot_product_attention|embedding|bmm|baddbmm|gelu|relu6?|silu|tanh|sigmoid|add|sub|rsub"
+    r"|mul|div|pow|rsqrt|mean|masked_fill|where|clone|contiguous|copy|to)_?$"
+)
+"""Operators on the rows of a text that a cache leaves one row of: attention asks for one token's, and reads all keys and values."""
 _PICKS = frozenset({"aten::index", "aten::index_select", "aten::gather"})
+_FEW_ROWS = {True: 8, False: 64}
+"""Rows of a product that take as long as one, on a CPU and on a GPU: then the weights' bytes count."""
+_CALL_NS = 5_000
+"""An operator's call on the CPU, whatever it computes."""
 _RANKS = (3, 4, 5)
 """Of a cache: sequences, heads, tokens and their width; the first two in one; or keys and values stacked in one."""
 
@@ -56,7 +67,8 @@ def without_cache(tree: Tree) -> Occurrences | None:
     """One row per product with a weight whose rows grow by the same number from iteration to iteration.
 
     Each computes the prefix again that the one before computed. ``length`` is the number by which they grow, which is that of
-    the sequences, and ``repeats`` how many tokens of each it computes.
+    the sequences, ``repeats`` how many tokens of each it computes, and ``part`` what goes of its time. On the CPU also one row
+    per operator on these rows between the products.
     """
     codes = tree.codes_of(_PRODUCTS.__contains__)
     nodes = tree.ops(codes) if codes.any() and not tree.context.training() else tree.host.name[:0]
@@ -67,8 +79,43 @@ def without_cache(tree: Tree) -> Occurrences | None:
     appended = len(joins) >= _TURNS and len(growing(tree, joins, _appended, _TURNS)[0]) > 0
     chosen, length, step = growing(tree, nodes, _rows, _TURNS if appended else _TURNS_ALONE)
     whole = (length % step == 0) & (length >= 2 * step)
-    chosen, length, step = chosen[whole], length[whole], step[whole]
-    return _occurrences(tree, "no-cache", nodes[chosen], {"repeats": length // np.maximum(step, 1), "length": step})
+    nodes, tokens, step = nodes[chosen[whole]], length[whole] // np.maximum(step[whole], 1), step[whole]
+    few = _FEW_ROWS[tree.context.cpu_program]
+    part = np.maximum(1 - np.maximum(few, step) / np.maximum(tokens * step, 1), 0.0)
+    if tree.context.cpu_program and len(nodes):
+        beside, tokens_of, sequences = _between(tree, nodes, tokens, step)
+        took = np.maximum(tree.host.end[beside] - tree.host.start[beside], 1)
+        spared = np.maximum(1 - 1 / np.maximum(tokens_of, 1) - _CALL_NS / took, 0.0)
+        nodes, part = np.concatenate([nodes, beside]), np.concatenate([part, spared])
+        tokens, step = np.concatenate([tokens, tokens_of]), np.concatenate([step, sequences])
+        order = np.argsort(nodes, kind="stable")
+        nodes, part, tokens, step = nodes[order], part[order], tokens[order], step[order]
+    figures = {"repeats": tokens, "length": step, "part": np.rint(part * MILLION).astype(np.int64)}
+    return _occurrences(tree, "no-cache", nodes, figures)
+
+
+def _between(tree: Tree, products: Ints, tokens: Ints, step: Ints) -> tuple[Ints, Ints, Ints]:
+    """Operators on the rows of a text between growing products, with its tokens and sequences.
+
+    These are the calls that take a tensor with a row for each token of the product before them, or behind them.
+    """
+    called = tree.outermost[tree.codes_of(lambda name: _EACH_ROW.match(name) is not None)[tree.host.name[tree.outermost]]]
+    order = np.argsort(tree.host.start[products], kind="stable")
+    at = np.searchsorted(tree.host.start[products[order]], tree.host.start[called])
+    inside = (at > 0) & (at < len(products))
+    called, at = called[inside], at[inside]
+    before, behind = order[at - 1], order[at]
+    thread = tree.host.thread
+    kept = (thread[called] == thread[products[before]]) & (tokens[behind] - tokens[before] <= 1)
+    found, number = [], []
+    for node, code, one in zip(called[kept].tolist(), tree.dims(called[kept]).tolist(), before[kept].tolist(), strict=True):
+        shape = next(iter(tree.shapes.operands(code)), ())
+        length, sequences = int(tokens[one]), int(step[one])
+        rows = length in shape and size_of(shape) % (length * sequences) == 0
+        if rows or size_of(shape[:-1]) == length * sequences:
+            found.append(node)
+            number.append(one)
+    return np.array(found, np.int64), tokens[number], step[number]
 
 
 def _occurrences(tree: Tree, kind: str, nodes: Ints, figures: dict[str, Ints]) -> Occurrences | None:
