@@ -432,21 +432,26 @@ def again(options: argparse.Namespace) -> str:
 
 
 def kept(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what the docs show of programs: the fault, the finding that leads, and what was measured."""
+    """Return what the docs show of programs: the fault, the first finding, and the gain, which is that of what is judged.
+
+    That is the finding at the fault's line (``at_line``), the first where none is there.
+    """
     rows = {}
     for name, one in results.items():
-        measured, found = gain(one["runs"]), one["findings"]
-        if measured["gain_share"] is None:
+        row, found = judge(one), one["findings"]
+        if row["gain_share"] is None or not one["fault"]:
             continue
-        judged = found[0] if found else None
+        judged = next((finding for finding in found if finding["rule"] == row["judged"]), None)
         rows[name] = {
             "fault": one["fault"],
-            "before_ms": measured["before_ms"],
-            "after_ms": measured["after_ms"],
-            "gain_share": measured["gain_share"],
-            "first": judged["rule"] if judged else None,
-            "low_share": judged["low_share"] if judged else None,
-            "high_share": judged["high_share"] if judged else None,
+            "before_ms": round(row["before_ms"], 3),
+            "after_ms": round(row["after_ms"], 3),
+            "gain_share": round(row["gain_share"], 4),
+            "first": found[0]["rule"] if found else None,
+            "judged": row["judged"],
+            "at_line": bool(row["rank"] or row["rank_also"]),
+            "low_share": judged and judged["low_share"] and round(judged["low_share"], 4),
+            "high_share": judged and judged["high_share"] and round(judged["high_share"], 4),
         }
     return rows
 
@@ -545,9 +550,17 @@ def main() -> None:
     )
     parser.add_argument("--earlier", type=Path, metavar="DIR", help="with --again: analyses that another one kept")
     parser.add_argument(
-        "--programs", type=Path, default=PAIRS, metavar="DIR", help="their folder, benchmarks/pairs if not given"
+        "--programs",
+        type=Path,
+        nargs="+",
+        default=[PAIRS],
+        metavar="DIR",
+        help="their folders, benchmarks/pairs if not given; of several each has a folder of its name in --out, or --again",
     )
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="with --again: write what docs/replay.md shows")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write what docs/replay.md shows")
+    parser.add_argument(
+        "--publish", action="store_true", help="write the same as measured.json into each of --programs"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny sizes, for a look at the runner itself")
     parser.add_argument(
@@ -562,16 +575,27 @@ def main() -> None:
     )
     parser.add_argument("--fast", action="store_true", help="time in children of one process that has imported torch")
     options = parser.parse_args()
-    if options.again is not None:
-        print(again(options))
-        return
-    if options.out is None:
+    if options.again is None and options.out is None:
         parser.error("--out DIR is needed")
-    begin = time.perf_counter()
-    out = options.out = options.out.resolve()
-    options.programs = options.programs.resolve()
+    options.began = time.perf_counter()
+    for programs in options.programs:
+        one = argparse.Namespace(**vars(options))
+        one.programs = programs.resolve()
+        for folder in ("out", "again", "earlier"):
+            given = getattr(options, folder)
+            if given is not None:
+                setattr(one, folder, given.resolve() / (programs.name if len(options.programs) > 1 else ""))
+        if options.publish:
+            one.keep = one.programs / "measured.json"
+        print(again(one) if one.again is not None else measure(one))
+
+
+def measure(options: argparse.Namespace) -> str:
+    """Record and time the programs of one folder; returns their table."""
+    out = options.out
     out.mkdir(parents=True, exist_ok=True)
-    names = options.names or sorted(path.parent.name for path in options.programs.glob("*/fault.toml"))
+    repaired = sorted(path.parent.name for path in options.programs.glob("*/after.py"))
+    names = options.names or repaired
     target = out / "pairs.json"
     results: dict[str, Any] = json.loads(target.read_text()) if options.resume and target.exists() else {}
     forked = Forked() if options.fast else None
@@ -579,7 +603,7 @@ def main() -> None:
         for name in names:
             if name in results and not results[name]["failures"]:
                 continue
-            if time.perf_counter() - begin > options.budget:
+            if time.perf_counter() - options.began > options.budget:
                 print(f"{name}: left out, the time is spent", file=sys.stderr)
                 continue
             started = time.perf_counter()
@@ -594,7 +618,9 @@ def main() -> None:
             judged = one["judged"]
             words = f"{judged['before_ms']} -> {judged['after_ms']} ms, {one['failures'] or 'ok'}"
             print(f"{name}: {words}, {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    print(table(results))
+    if options.keep is not None:
+        options.keep.write_text(json.dumps(kept(results), indent=1) + "\n")
+    return table(results)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -20,6 +21,22 @@ LENGTHS = 4
 """Sizes in one step from which on no two turns of a loop are taken to be alike."""
 _ATTENDS = re.compile(r"^aten::(?:_softmax|_safe_softmax|scaled_dot_product_attention)$")
 """Operators over the lengths of sequences, in which each number depends on all others."""
+
+
+_FIRST = re.compile(r"^\[\[([\d,]+)\]")
+"""Shape of the first operand, where it is a tensor of one dimension or more."""
+
+
+def elements(context: Context, rows: Ints) -> Ints:
+    """Numbers of each row's first tensor; 0 where its shape was not recorded, and of a list of tensors."""
+    dims = context.op_column(rows, "dims")
+    codes, of = np.unique(dims, return_inverse=True)
+    counts = np.zeros(len(codes), np.int64)
+    for at, code in enumerate(codes.tolist()):
+        if code >= 0 and (first := _FIRST.match(context.shape_texts[code])):
+            counts[at] = math.prod(int(length) for length in first[1].split(","))
+    found: Ints = counts[of.ravel()]
+    return found
 
 
 def work_share(context: Context, rows: Ints, cost: Ints, python: Ints) -> npt.NDArray[np.float64]:

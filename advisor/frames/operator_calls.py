@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames import beside_gpu
-from advisor.frames.call_sizes import uneven, work_share
+from advisor.frames.call_sizes import elements, uneven, work_share
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
 from advisor.frames.optimizers import storing_passes_each
@@ -50,6 +50,8 @@ SCHEMA = Schema(
         flag("trails", "comes after the last backward pass of its step, is no part of the optimizer's, and no gradient is computed "
              "of it; false in programs without a backward pass"),
         flag("reduces", "it, or the operator around it, makes a few numbers of many: statistics and metrics, no norms"),
+        integer("elements", "", "numbers of its first tensor; 0 where its shape was not recorded, and of a list of tensors",
+                "args.Input Dims"),
         real("work_share", "share", "of its time that its bytes and arithmetic take on one core at 10 GB/s and 20 GFLOP/s, by its "
              "shapes; 0 where these are not known: the rest is the call"),
         flag("uneven", "its line gives most of what it calls four sizes or more in a step, in a program whose attention has "
@@ -136,6 +138,7 @@ def build(context: Context) -> pd.DataFrame:
         "differentiated": differentiated,
         "trails": _trails(context, rows, differentiated),
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
+        "elements": elements(context, rows),
         "work_share": work_share(context, rows, cost, python_ns),
         "uneven": uneven(context, rows),
         "spared": np.full(len(rows), _spared(context)),

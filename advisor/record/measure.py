@@ -57,18 +57,27 @@ def main(arguments: Sequence[str]) -> int:
     _end_with_parent(os.getppid())
     from advisor.record import script
     from advisor.record.launch import rank
+    from advisor.record.spawned import started_ranks
+    from advisor.record.timed import Timed
 
     number = rank()
     if number is not None:  # all ranks have to end with the same step, or one would wait for the others
-        asked.most, asked.seconds = min(asked.most, _RANKS * asked.least), float("inf")
+        asked.most, asked.seconds = most_of_ranks(asked.most, asked.least), float("inf")
     run = Run(asked.check, asked.most, asked.least, asked.seconds, asked.by)
-    out = asked.out if number is None else asked.out.with_suffix(f".rank{number}.json")
-    outside = _watch_files(asked.root, out) if asked.check else []
+    out = asked.out if number is None else of_rank(asked.out, number)
+    outside = watch_files(asked.root, out) if asked.check else []
     script.prepare(asked.script, asked.arguments, module=asked.module)
     if asked.module:
         run.main = tuple(_files_of(asked.script))
+
+    def timed(function: Callable[..., Any], _ranks: int) -> Callable[..., Any]:
+        if number is not None or not run.idle:
+            return function
+        run.left_to_ranks = True
+        return Timed(function, asked.out, asked.root, asked.check, asked.most, asked.least, asked.by)
+
     status, error = 1, ""
-    with run.listening():
+    with run.listening(), started_ranks(timed):
         try:
             status = script.run(asked.script, module=asked.module)
             error = "" if status == 0 else "an exception"
@@ -78,8 +87,19 @@ def main(arguments: Sequence[str]) -> int:
             error = "" if status == 0 else f"exit status {leaving.code}"
     if os.getpid() != run.pid:
         os._exit(status)
-    files.write(out, msgspec.json.encode(run.measured(error, outside)))
+    if not run.left_to_ranks:
+        run.leave(out, error, outside)
     return status
+
+
+def most_of_ranks(most: int, least: int) -> int:
+    """Return the steps after which each of several ranks ends."""
+    return min(most, _RANKS * least)
+
+
+def of_rank(out: Path, rank: int) -> Path:
+    """Return the file of one of several ranks."""
+    return out.with_suffix(f".rank{rank}.json")
 
 
 class Run:
@@ -90,6 +110,8 @@ class Run:
 
         self.pid = os.getpid()
         self.ended = False
+        self.left_to_ranks = False
+        """Whether ranks that the program starts are measured in its place."""
         self.main: tuple[str, ...] = ()
         """File of a module that is run as the program: it is gone from the modules at the end."""
         self._torch = torch
@@ -130,12 +152,21 @@ class Run:
                 self._torch.autograd.backward = backward
             self._hooks.remove()
 
+    @property
+    def idle(self) -> bool:
+        """Whether no step was found yet."""
+        return not self._steps.stamps and not self._stamps
+
+    def leave(self, out: Path, error: str, outside: Sequence[str]) -> None:
+        """Write what was found."""
+        files.write(out, msgspec.json.encode(self.measured(error, outside)))
+
     def measured(self, error: str, outside: Sequence[str]) -> Measured:
         """Return what was found, read back from the device."""
         from advisor.record.environment import usable_cores
         from advisor.record.stamps import milliseconds
 
-        stamps = [*self._steps.stamps, *self._stamps]
+        stamps = self._all_stamps
         wall = milliseconds([stamp for stamp, _ in stamps])
         summary = self._settings.summary()
         return Measured(
@@ -157,11 +188,17 @@ class Run:
 
     # ---- steps
 
+    @property
+    def _all_stamps(self) -> list[tuple[Any, float]]:
+        """Stamps of all boundaries: the first that is heard of here is the last of those before it."""
+        before = self._steps.stamps
+        return [*before, *(self._stamps[1:] if before else self._stamps)]
+
     def _boundary(self) -> None:
         if not self._stamps:
             self._first = time.perf_counter()  # the steps before it are few
         self._stamps.append(_stamp())
-        steps = len(self._steps.stamps) + len(self._stamps) - 1
+        steps = len(self._all_stamps) - 1
         seconds = time.perf_counter() - self._first
         enough = steps >= self._least and seconds >= self._seconds
         long = 0 < self._seconds < float("inf") and steps >= _FEWEST and seconds >= _LONG * self._seconds
@@ -331,7 +368,7 @@ def _seed_samples() -> None:
 # ---- the process
 
 
-def _watch_files(root: Path, out: Path) -> list[str]:
+def watch_files(root: Path, out: Path) -> list[str]:
     """Return a list that grows by the files outside *root* that this process opens to write."""
     import tempfile
 

@@ -19,11 +19,14 @@ from advisor.record.session import Options, Session
 from advisor.record.writing import name_for
 
 
+Function = Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class Ranked:
     """A rank's function, with a recording around it. It travels to the rank's process, so it holds only what can."""
 
-    function: Callable[..., Any]
+    function: Function
     options: Options
 
     def __call__(self, rank: int, *arguments: Any) -> Any:
@@ -52,23 +55,34 @@ def recorded_ranks(session: Session, options: Options, say: Callable[[str], None
 
     A file of an earlier run is overwritten with *force* only: without it, the ranks run as they are.
     """
-    # torch names the function in two places, and calls it by the first.
-    module: Any = sys.modules[torch.multiprocessing.spawn.__module__]
-    package: Any = torch.multiprocessing
-    original = module.start_processes
 
-    def start(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
-        if not session.idle or nprocs < 1:
-            return original(fn, args, nprocs, *rest, **named)
-        paths = [_path(options, rank) for rank in range(nprocs)]
+    def recording(function: Function, ranks: int) -> Function:
+        if not session.idle:
+            return function
+        paths = [_path(options, rank) for rank in range(ranks)]
         there = next((path for path in paths if path.exists()), None)
         if there is not None and not force:
             say(
                 f"{there}: exists already, so the ranks are not recorded. Overwrite it with --force, or write elsewhere."
             )
-            return original(fn, args, nprocs, *rest, **named)
+            return function
         session.leave_to(paths)
-        return original(Ranked(fn, options), args, nprocs, *rest, **named)
+        return Ranked(function, options)
+
+    with started_ranks(recording):
+        yield
+
+
+@contextmanager
+def started_ranks(wrap: Callable[[Function, int], Function]) -> Iterator[None]:
+    """Run what *wrap* makes of the function, and of the count of ranks, in ranks that the program starts meanwhile."""
+    # torch names the function in two places, and calls it by the first.
+    module: Any = sys.modules[torch.multiprocessing.spawn.__module__]
+    package: Any = torch.multiprocessing
+    original = module.start_processes
+
+    def start(fn: Function, args: Any = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
+        return original(wrap(fn, nprocs) if nprocs > 0 else fn, args, nprocs, *rest, **named)
 
     module.start_processes = package.start_processes = start
     try:

@@ -82,3 +82,12 @@ def test_windows_of_three_lengths_are_not() -> None:
 
 def test_rows_of_four_lengths_without_attention_can_be_joined() -> None:
     assert not any(_windows((4, 5, 6, 7), attention="aten::gelu"))
+
+
+def test_numbers_of_the_first_tensor() -> None:
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        for shapes in ([[32, 65], [65, 2]], [[[8], [8]], []], [[], [4]]):
+            with b.op("aten::mm", shapes=shapes, us=5):
+                pass
+    assert list(trace_of(b.to_json()).operator_calls["elements"]) == [32 * 65, 0, 0]

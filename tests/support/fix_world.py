@@ -425,6 +425,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
     },
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
+    "cpu/dropout-masks": lambda scope: {"self": SimpleNamespace()},
     "cpu/copied-model": lambda scope: {"copy": copy, "model": nn.Linear(3, 4), "target": nn.Linear(3, 4)},
     "cpu/growing-prefix": lambda scope: {
         "table": (table := torch.rand(9, 9)),
@@ -873,6 +874,16 @@ if forward is not None:
 """,
     "cpu/tiny-operators": '"forward" in globals() and forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))',
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
+    "cpu/dropout-masks": """
+x = torch.ones(4, 5000, requires_grad=True)
+y = self.dropout(x)
+zero = y == 0
+assert 0.08 < zero.float().mean() < 0.12 and torch.allclose(y[~zero], torch.tensor(1 / 0.9), rtol=0.01)
+y.sum().backward()
+assert torch.equal(x.grad, y.detach())
+self.dropout.eval()
+assert torch.equal(self.dropout(x), x)
+""",
     "cpu/copied-model": """
 model.weight.data.add_(1)
 kept = after_step()

@@ -99,7 +99,9 @@ def _between(tree: Tree, products: Ints, tokens: Ints, step: Ints) -> tuple[Ints
 
     These are the calls that take a tensor with a row for each token of the product before them, or behind them.
     """
-    called = tree.outermost[tree.codes_of(lambda name: _EACH_ROW.match(name) is not None)[tree.host.name[tree.outermost]]]
+    called = tree.outermost[
+        tree.codes_of(lambda name: _EACH_ROW.match(name) is not None)[tree.host.name[tree.outermost]]
+    ]
     order = np.argsort(tree.host.start[products], kind="stable")
     at = np.searchsorted(tree.host.start[products[order]], tree.host.start[called])
     inside = (at > 0) & (at < len(products))
@@ -108,7 +110,9 @@ def _between(tree: Tree, products: Ints, tokens: Ints, step: Ints) -> tuple[Ints
     thread = tree.host.thread
     kept = (thread[called] == thread[products[before]]) & (tokens[behind] - tokens[before] <= 1)
     found, number = [], []
-    for node, code, one in zip(called[kept].tolist(), tree.dims(called[kept]).tolist(), before[kept].tolist(), strict=True):
+    for node, code, one in zip(
+        called[kept].tolist(), tree.dims(called[kept]).tolist(), before[kept].tolist(), strict=True
+    ):
         shape = next(iter(tree.shapes.operands(code)), ())
         length, sequences = int(tokens[one]), int(step[one])
         rows = length in shape and size_of(shape) % (length * sequences) == 0

@@ -1,0 +1,41 @@
+"""Ranks that a measured program starts itself, with ``torch.multiprocessing.spawn``: each times its own steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A rank's function, and how its steps are measured. It travels to the rank's process, so it holds only what can."""
+
+    function: Callable[..., Any]
+    out: Path
+    root: Path
+    check: bool
+    most: int
+    least: int
+    by: str | None
+
+    def __call__(self, rank: int, *arguments: Any) -> Any:
+        """Run the function as the process *rank*, measured; what was found lies beside ``out``."""
+        from advisor.record import measure
+
+        # All ranks have to end with the same step, or one would wait for the others.
+        run = measure.Run(self.check, measure.most_of_ranks(self.most, self.least), self.least, float("inf"), self.by)
+        out = measure.of_rank(self.out, rank)
+        outside = measure.watch_files(self.root, out) if self.check else []
+        error = "an exception"
+        try:
+            with run.listening():
+                result = self.function(rank, *arguments)
+            error = ""
+            return result
+        except SystemExit as leaving:
+            error = "" if run.ended or leaving.code in (None, 0) else f"exit status {leaving.code}"
+            raise
+        finally:
+            run.leave(out, error, outside)
