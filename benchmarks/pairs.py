@@ -4,7 +4,7 @@ Each folder of benchmarks/pairs holds a program with one fault (before.py), the 
 thinks of it (fault.toml). For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
 profiler, in turns (before, after, after, before: a round). A program that prints no time of a step is timed as `advisor fix`
 times one: its steps are found as the recorder finds them, and it ends once there are enough. Writes pairs.json after every
-program, and prints a table in Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
+program, and prints a table in Markdown. The analysis of a GPU's program runs beside the timings, on the CPU; whatever uses the device runs alone.
 
 ``python benchmarks/pairs.py --again DIR`` needs neither torch nor a device: it analyzes the traces of an earlier run, or of
 ``benchmarks/gpu_parts/traces.py`` (sample_traces/h100 holds both), with the rules as they are now, and prints the ranges beside
@@ -493,6 +493,8 @@ def take(
             failures.append(f"recording {script}: status {done['rc']}")
         elif script == "before.py":
             future = pool.submit(analyze, trace, options.out / f"{name}.json", options.limit)
+    if future is not None and one.get("device") != "cuda":
+        future.result()  # it would take the cores of a program that runs on them
     # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
     # takes less time a step, and is given more of them.
     trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)
