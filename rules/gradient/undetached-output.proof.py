@@ -35,9 +35,9 @@ def work(b: Program, us: float) -> None:
         b.kernel("ampere_sgemm_128x64_nn", us=us)
 
 
-def stored(b: Program, shapes: list[list[int]], *, added: bool = False) -> None:
+def stored(b: Program, shapes: list[list[int]], *, added: bool = False, us: float = 0) -> None:
     for shape in shapes:
-        with b.op(f"autograd::engine::evaluate_function: {STORE}"), b.op(STORE, shapes=[shape]):
+        with b.op(f"autograd::engine::evaluate_function: {STORE}"), b.op(STORE, shapes=[shape], us=us):
             if added:
                 with b.op("aten::add_", shapes=[shape, shape, []], us=0.5):
                     pass
@@ -104,6 +104,50 @@ def training(
             if device is not None:
                 b.sync()
     return b
+
+
+def summed(us: float = 2000, *, leads_on: bool = False) -> Program:
+    """Four steps of one pass of a judge's loss of real and made: back through the judge, the maker for *us*, and the judge again.
+
+    Where it *leads on*, the step updates what made the judge's input, and no second run follows: the judge's own gradients come
+    first, and are dropped.
+    """
+    b = Program(None, record_shapes=True)
+    for step in range(4):
+        with b.step():
+            n = 10 * step
+            for number in (1, 2, 3):
+                run(b, "gan.py(20): judge", 300, n + number, back=False)
+            run(b, "gan.py(10): make", 1000, n + 4, back=False)
+            for number in (5, 6, 7):
+                run(b, "gan.py(20): judge", 300, n + number, back=False)
+            for number in (7, 6, 5):
+                run(b, "", 300, n + number, back=True)
+            run(b, "", us, n + 4, back=True)
+            stored(b, JUDGE if leads_on else MAKER, us=0.5)
+            for number in (3, 2) if leads_on else (3, 2, 1):
+                run(b, "", 300, n + number, back=True)
+            if leads_on:
+                with b.backward("TanhBackward0", n + 1):
+                    pass
+            stored(b, MAKER if leads_on else JUDGE, us=0.5)
+            update(b, MAKER if leads_on else JUDGE)
+            run(b, "gan.py(10): make", 1000, n + 8, back=False)
+            run(b, "", 1000, n + 8, back=True)
+            stored(b, JUDGE if leads_on else MAKER, us=0.5)
+            update(b, JUDGE if leads_on else MAKER)
+    return b
+
+
+# The maker's part of the pass, with 2 us in which its gradients are stored.
+@fires(occurrences=4, severity="high", cost_ms=2.002)
+def between_two_runs_of_the_judge() -> TraceBuilder:
+    return summed()
+
+
+@quiet
+def gradients_on_the_way_to_the_network_that_is_updated() -> TraceBuilder:
+    return summed(leads_on=True)
 
 
 def kept(us: float = 2000, *, summed: bool = False) -> Program:

@@ -26,6 +26,8 @@ _PRODUCT = "aten::mul"
 _LEAST_STEPS = 2
 _LEAST_ALIKE = 2
 """Passes of a kind that show what becomes of their gradients, from which on the last one, that does not, is taken for one."""
+_LEAST_RUN = 3
+"""Nodes of the graph from which on two runs of the same names are taken for one network's."""
 _MOST = 100_000
 USED, UNUSED, SHARED, UNKNOWN = range(4)
 
@@ -78,6 +80,8 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     found = [(one, last) for one in passes if (last := _last_used(one, life)) is not None]
     tails = [_behind(tree, one, last, updated) for one, last in found]
     known = {one.start for one, _ in found}
+    tails += [tail for one in passes if one.start not in known and (tail := _amid(tree, one, life)) is not None]
+    known |= {tail.of.start for tail in tails}
     tails += [tail for tail in _run_again(tree, events) if tail.of.start not in known]
     return _occurrences(tree, tails + _at_the_end(tree, events, life, tails))
 
@@ -93,6 +97,35 @@ class _Tail:
     nodes: Ints
     unused: list[int]
     dropped: bool
+
+
+def _amid(tree: Tree, one: Pass, life: _Life) -> _Tail | None:
+    """Return a part of a pass between two runs of the network that the next step updates, whose gradients come before its own.
+
+    A loss of two parts (real + fake) runs back through the network twice, and stores its gradients in the second run. What the
+    first run goes on into comes between: it made that run's input. Where a gradient only leads on to the network that is
+    updated, no second run follows.
+    """
+    step = life.next_step(life.events.index(one))
+    count = len(one.shapes) - step.total() if step is not None else 0
+    if count <= 0 or Counter(one.shapes[count:]) != step:
+        return None
+    at = life.events.index(one)
+    fates = {life.of(at, shape, one.shapes.count(shape)) for shape in set(one.shapes[:count])}
+    if not fates <= {UNUSED, SHARED} or UNUSED not in fates:
+        return None
+    names = tree.host.name[one.nodes]
+    stores = tree.codes_of(lambda name: name.endswith(_NODE))[names]
+    if stores.sum() != len(one.shapes):
+        return None
+    first, last = np.flatnonzero(stores)[[0, count - 1]].tolist()
+    before, second = names[:first], names[last + 1 :][~stores[last + 1 :]]
+    size = len(second)
+    ends = [end for end in range(size, len(before) + 1) if np.array_equal(before[end - size : end], second)]
+    if size < _LEAST_RUN or not ends:
+        return None
+    dropped = any(map(life.updated.__getitem__, set(one.shapes[:count]) - set(one.shapes[count:])))
+    return _Tail(one, one.nodes[ends[0] : last + 1], list(range(count)), dropped)
 
 
 def _run_again(tree: Tree, events: Sequence[Pass | Update | Zeroing]) -> list[_Tail]:
