@@ -56,6 +56,8 @@ _ADVICE = {
     "graph-origins": "Record the start too, in which the graphs are captured, with stacks, and give that trace as --capture FILE.",
     "graph-capture": "Nothing, if FILE is the start of the same program: what it does not tell surely stays empty.",
     "not-recorded": "Where that matters, record the run with torch.profiler and export_chrome_trace('trace.json.gz').",
+    "graphs-whole": "Record their kernels: nsys profile --cuda-graph-trace=node. It slows the replays down: take times from here.",
+    "several-processes": "Give each its own report where a launcher starts them (nsys profile -o rank_%q{RANK}), and pass it here.",
     "snapshot-apart": "Take the snapshot in the recorded run: _record_memory_history() before it, _dump_snapshot() right after.",
     "part": "Nothing: without --steps and --window the whole trace is read.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",

@@ -40,7 +40,7 @@ SCHEMA = Schema(
         *COMMON,
         text("name", "the kernel's name", "name"),
         text("kind", "gemm, conv, attention, elementwise, reduction, normalization, softmax, copy, layout, communication, "
-             "optimizer, embedding, pooling, sort, random, triton or other; by name"),
+             "optimizer, embedding, pooling, sort, random, triton, graph (a replay recorded as one piece) or other; by name"),
         text("class", "the same: its older name, which is a word of Python"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),

@@ -413,6 +413,10 @@ def _has_types(context: Context) -> bool:
     return bool((~np.isin(table["types"], empty)).any() or (~np.isin(table["dims"], empty)).any())
 
 
+def _is_most(share: float | None) -> bool:
+    return share is not None and share >= 0.5
+
+
 def _kernels(context: Context) -> dict[str, Any]:
     """Columns on the kernels: how many, and the shares of their time by sort, length and number format."""
     work, rows = context.recording.work, context.kernel_rows
@@ -427,13 +431,14 @@ def _kernels(context: Context) -> dict[str, Any]:
     dtypes = np.array([dtype or "" for dtype in context.kernel_dtypes.tolist()])
     matrix, tensor = named(lambda _, name: name.matrix), named(lambda _, name: name.tensor_cores is True)
     unknown = named(lambda _, name: name.tensor_cores is None)
+    graphs = named(lambda _, name: name.kind == "graph")
     matrix_time = float(time[matrix].sum())
 
     def share(mask: Bools, divisor: float) -> float | None:
         return float(time[mask].sum()) / divisor if divisor else None
 
     unknown_share = share(matrix & unknown, matrix_time)
-    readable = context.recording.vendor == "nvidia" and (unknown_share is None or unknown_share < 0.5)
+    readable = context.recording.vendor == "nvidia" and not _is_most(unknown_share)
     return {
         "kernel_count": len(rows),
         "kernel_ns": int(total),
@@ -441,7 +446,7 @@ def _kernels(context: Context) -> dict[str, Any]:
         "elementwise_time_share": share(named(lambda code, _: "elementwise" in context.names[code]), total),
         "gemm_time_share": share(matrix, total),
         "tensor_core_time_share": share(matrix & tensor, matrix_time) if readable else None,
-        "tensor_core_share": share(tensor, total) if readable else None,
+        "tensor_core_share": share(tensor, total) if readable and not _is_most(share(graphs, total)) else None,
         "gemm_unknown_share": unknown_share,
         "half_gemm_time_share": share(matrix & np.isin(dtypes, ["fp16", "bf16", "fp8", "fp4"]), matrix_time),
         "tf32_gemm_time_share": share(matrix & (dtypes == "tf32"), matrix_time),

@@ -6,6 +6,7 @@ the recording. Source: "SQLite Export Schema Reference" of the Nsight Systems us
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -59,6 +60,7 @@ _VERSION = re.compile(r"_v\d+$")
 _KERNELS, _COPIES, _MEMSETS = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 _CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 _SYNCS, _RANGES = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "NVTX_EVENTS"
+_GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _GPU = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 
 
@@ -71,6 +73,7 @@ class Export:
         self.ends: list[int] = []
         self.strings: dict[int, str] = {}
         self.damaged = 0
+        self.graphs = 0
         self.notes: list[tuple[str, str]] = []
         self._ticks = 0
         database.set_progress_handler(self._tick, _TICK)
@@ -78,6 +81,28 @@ class Export:
         listed = self._rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         # Tables with a module of their own run code that came with the file's schema.
         self.tables = {str(name) for name, sql in listed if not str(sql).lstrip().upper().startswith("CREATE VIRTUAL")}
+        self.processes = self._busy_ns()
+        self.process = max(self.processes, key=lambda process: self.processes[process], default=None)
+
+    def _busy_ns(self) -> dict[int, float]:
+        """ns of GPU work by process. Calls and devices have numbers of their own in each."""
+        found: dict[int, float] = {}
+        for name in sorted(self.tables & {_KERNELS, _GRAPHS, _COPIES, _MEMSETS}):
+            self._ticks = 0
+            # A damaged table is said to be one as its rows are read; one without the column has one process.
+            with contextlib.suppress(*_BROKEN):
+                for key, ns in self.database.execute(f"SELECT globalPid, total(end - start) FROM {name} GROUP BY 1"):
+                    process, _ = _process_thread(key)
+                    if process is not None:
+                        found[process] = found.get(process, 0.0) + (ns or 0.0)
+        return found
+
+    def _is_other(self, name: str, row: dict[str, Any]) -> bool:
+        """Tell whether a row is of another process than the one that is read: calls, and all that has GPU work of its own."""
+        process, _ = _process_thread(row.get("globalPid", row.get("globalTid")))
+        if process is None or self.process is None or process == self.process:
+            return False
+        return name in _CALLS or process in self.processes
 
     def _tick(self) -> int:
         self._ticks += 1
@@ -120,7 +145,9 @@ class Export:
                 break
         for number, name in enumerate(_CALLS):
             self._take(name, ("start", "end", "globalTid", "correlationId", "nameId"), self._call, number)
-        self._take(_KERNELS, (*_GPU, "shortName", "demangledName", "name", *_LAUNCH), self._kernel)
+        replayed: set[Any] = set()
+        self._take(_KERNELS, (*_GPU, "shortName", "demangledName", "name", *_LAUNCH), self._kernel, replayed)
+        self._take(_GRAPHS, (*_GPU, "graphId"), self._graph, replayed)
         self._take(_COPIES, (*_GPU, "bytes", "copyKind", "srcKind", "dstKind"), self._copy)
         self._take(_MEMSETS, (*_GPU, "bytes", "memKind"), self._memset)
         self._take(_SYNCS, (*_GPU, "syncType"), self._sync)
@@ -134,7 +161,7 @@ class Export:
                 if name != _RANGES or end is not None:  # marks have no end
                     self.damaged += 1
                 continue
-            event = make(row, *more)
+            event = None if self._is_other(name, row) else make(row, *more)
             if event is None:
                 continue
             event.ph, event.ts, event.dur = "X", start, len(self.ends)
@@ -170,7 +197,7 @@ class Export:
         args = Args(device=row["deviceId"], stream=row["streamId"], correlation=row["correlationId"])
         return Event(cat=category, name=name, pid=row["deviceId"], tid=row["streamId"], args=args)
 
-    def _kernel(self, row: dict[str, Any]) -> Event:
+    def _kernel(self, row: dict[str, Any], replayed: set[Any]) -> Event:
         event = self._gpu(row, "kernel", self._text(row["demangledName"], row["shortName"], row["name"]))
         args = event.args
         assert args is not None
@@ -182,7 +209,18 @@ class Export:
             sizes = [row[axis] for axis in axes.split()]
             if all(isinstance(size, int) for size in sizes):
                 setattr(args, name, Raw(f"[{sizes[0]}, {sizes[1]}, {sizes[2]}]".encode()))
+        if row["graphNodeId"] is not None:
+            args.graph_node = row["graphNodeId"]
+            replayed.add(row["correlationId"])
         return event
+
+    def _graph(self, row: dict[str, Any], replayed: set[Any]) -> Event | None:
+        """A whole replay, as nsys records it unless it is asked for the nodes; none where it has those as well."""
+        if row["correlationId"] in replayed:
+            return None
+        self.graphs += 1
+        number = row["graphId"]
+        return self._gpu(row, "kernel", f"CUDA graph {number}" if isinstance(number, int) else "CUDA graph")
 
     def _copy(self, row: dict[str, Any]) -> Event:
         name = f"Memcpy {_COPY_KINDS.get(row['copyKind'], 'Unknown')}"
@@ -217,7 +255,7 @@ class Export:
 
     def metadata(self) -> Metadata:
         """The devices; the export says more of the machine, which nothing here asks."""
-        devices = []
+        devices: list[Device] = []
         wanted = (
             "id",
             "cuDevice",
@@ -230,10 +268,17 @@ class Export:
             "smMinor",
             "smCount",
         )
-        ids = {row["gpuId"]: row["cudaId"] for row in self.table("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId"))}
+        # Each process numbers the devices that it sees from 0.
+        ids = {
+            row["gpuId"]: row["cudaId"]
+            for row in self.table("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid"))
+            if not row["pid"] or self.process in (None, row["pid"])
+        }
         for at, row in enumerate(self.table("TARGET_INFO_GPU", wanted)):
-            if at >= limits.MOST_DEVICES:
+            if len(devices) >= limits.MOST_DEVICES:
                 break
+            if ids and row["id"] not in ids:
+                continue
             major = integer(row["computeMajor"] if row["computeMajor"] is not None else row["smMajor"])
             minor = integer(row["computeMinor"] if row["computeMinor"] is not None else row["smMinor"])
             known = major is not None and 0 < major < 100 and minor is not None and 0 <= minor < 10
@@ -252,7 +297,7 @@ class Export:
 
 _LAUNCH = (
     *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"),
-    *("registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+    *("registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "graphNodeId"),
 )
 
 
@@ -304,6 +349,14 @@ def _recorded(reader: Reader, export: Export) -> Recorded:
     if not export.tables & {_RANGES}:
         lacks += "; it has no NVTX ranges either, so no operators (record with torch.autograd.profiler.emit_nvtx())"
     reader.notes.append(("not-recorded", f"the format (Nsight Systems, SQLite) holds no {lacks}"))
+    if export.graphs:
+        what = "1 replay of a CUDA graph is" if export.graphs == 1 else f"{export.graphs:,} replays of CUDA graphs are"
+        reader.notes.append(
+            ("graphs-whole", f"{what} one piece of GPU work each: which kernels ran in it is not recorded")
+        )
+    if len(export.processes) > 1:
+        text = f"{len(export.processes):,} processes of the export worked on GPUs; this is of the one that did so the longest"
+        reader.notes.append(("several-processes", text))
     reader.notes += export.notes
     if export.damaged > len(export.notes):
         reader.notes.append(

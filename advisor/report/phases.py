@@ -29,7 +29,9 @@ def _clause(phase: Phase) -> str:
         facts.append(f"{milliseconds(phase.ms)} from its first to its last kernel{each}")
     if phase.busy_share is not None:
         facts.append(f"busy {percent(phase.busy_share)} of it")
-    shares = [f"{name} {percent(share)}" for name in _PARTS if (share := _share(phase, name)) is not None]
+    shares = [
+        f"{name} {percent(share)}" for name in (*_PARTS, "drafting") if (share := _share(phase, name)) is not None
+    ]
     busy = f"; of the kernels' time {', '.join(shares)}" if shares else ""
     return f"{phase.phase.capitalize()} ({phase.engine}): {', '.join(facts)}{busy}"
 
@@ -78,7 +80,19 @@ def rows(phases: Sequence[Phase]) -> list[tuple[str, list[str], str]]:
             )
             for name in _PARTS
         ),
+        *(_drafts(phases) if any(phase.drafting_share is not None for phase in phases) else ()),
     ]
+
+
+def _drafts(phases: Sequence[Phase]) -> Iterator[tuple[str, list[str], str]]:
+    """Yield what speculative decoding costs, and from which gain on it is worth that.
+
+    To verify drafts takes no less than to decode one token a sequence, so a batch must keep at least as many as it is longer.
+    """
+    yield "drafting", [percent(phase.drafting_share, "–") for phase in phases], "of the kernels' time"
+    least = [None if (share := phase.drafting_share) is None else 1 / max(1 - share, 0.001) for phase in phases]
+    hint = "tokens kept a sequence and batch: with fewer, drafts cost more than they return. The engine logs how many it keeps"
+    yield "worth it from", ["–" if number is None else f"{number:,.2f}" for number in least], hint
 
 
 def _plain(number: float | None) -> str:

@@ -26,9 +26,13 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
             "recording; None where the trace links none."
         ),
     ] = None
-    token_ms: Annotated[float | None, doc("That time over the tokens of the batch; None where either is unknown.")] = (
-        None
-    )
+    token_ms: Annotated[
+        float | None,
+        doc(
+            "That time over the tokens of the batch; None where either is unknown, and where drafts are among the tokens: how "
+            "many of them are kept a trace does not say."
+        ),
+    ] = None
     host_ms: Annotated[float, doc("ms of the annotation on the host.")]
     launches: Annotated[float, doc("Calls that launched work, a graph's replay as one of them.")]
     kernels: Annotated[float, doc("Kernels that ran for it.")]
@@ -42,3 +46,6 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
         float | None, doc("Mixture of experts, routing included. None where no kernel shows it.")
     ] = None
     sampling_share: Annotated[float | None, doc("Choice of the next token. None where no kernel shows it.")] = None
+    drafting_share: Annotated[
+        float | None, doc("Drafting the next tokens (speculative decoding). None where no range or function shows it.")
+    ] = None

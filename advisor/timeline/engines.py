@@ -24,6 +24,11 @@ _SGLANG = re.compile(
 _TENSORRT = re.compile(r"^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs")
 # xDiT: execute_diffusion_1_256x256.
 _PIPELINE = re.compile(r"^execute_diffusion_(\d+)_\d+x\d+")
+# vLLM's annotation is around the model alone. Behind it come sampling and drafting, in ranges of its own where these are
+# switched on, and in a function that stacks show.
+REST = re.compile(r"^gpu_model_runner: |\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): sample_tokens$")
+SAMPLING = re.compile(r"^gpu_model_runner: sample$")
+DRAFTING = re.compile(r"^gpu_model_runner: draft$|\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): propose_draft\w*$")
 _HEADS = ("execute_", "step[", "[Executor] ")
 """With one of them all of these begin: a recording has thousands of other names."""
 
@@ -36,6 +41,12 @@ class Batch:
     engine: str
     sequences: int | None
     tokens: int | None
+
+    @property
+    def drafted(self) -> bool:
+        """True where drafts are verified: more tokens than the one that each sequence is to get."""
+        known = self.sequences is not None and self.tokens is not None
+        return self.phase == DECODE and known and (self.tokens or 0) > (self.sequences or 0)
 
 
 @dataclass(frozen=True)

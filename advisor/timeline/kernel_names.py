@@ -37,6 +37,8 @@ _CLASSES = (
     ("elementwise", r"elementwise|[pP]ointwise|FillFunctor|triton_poi|index_kernel|gather|scatter|fill_kernel|where_kernel"
                     r"|masked_fill"),
 )  # fmt: skip
+# A replay that the profiler recorded as one piece of work (reading/nsys.py): anything may run in it.
+_WHOLE_GRAPH = re.compile(r"^CUDA graph(?: \d+)?$")
 _COMPILED = [(name, re.compile(pattern)) for name, pattern in _CLASSES]
 
 _TENSOR = re.compile(
@@ -121,6 +123,8 @@ def classify(name: str, vendor: str) -> KernelName:
     name = name[:MOST]
     # Kernels that scatter add to what others add to, too: no compiler makes them part of a pointwise kernel.
     pointwise = ("elementwise" in name and "scatter" not in name) or name.startswith("triton_poi_")
+    if _WHOLE_GRAPH.match(name):
+        return KernelName("graph", None, None, None, False, False)
     if communicates(name):
         return KernelName("communication", None, None, None, False, False)
     kind = next((label for label, pattern in _COMPILED if pattern.search(name)), "other")

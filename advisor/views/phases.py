@@ -10,6 +10,7 @@ import pandas as pd
 
 from advisor.intervals import Bools, Ints, Spans, distinct, union
 from advisor.results.phases import Phase
+from advisor.timeline.batches import batches
 from advisor.timeline.engines import DIFFUSION, Batch, iterations
 from advisor.timeline.kernel_names import EXPERTS
 from advisor.timeline.recording import KERNEL
@@ -29,17 +30,16 @@ def phases_of(trace: Trace) -> list[Phase]:
     found = context.once(iterations)
     if not found:
         return []
-    work, host = context.recording.work, context.recording.host
-    linked = np.flatnonzero(work.launch >= 0)
-    called, thread = host.start[work.launch[linked]], host.thread[work.launch[linked]]
-    kinds = _kinds(trace.frame("kernels"))
+    work, of_work = context.recording.work, context.once(batches).of_work
+    kinds = _kinds(trace.frame("kernels"), context.once(batches).samples[context.kernel_rows])
     row_of = np.full(len(work), -1, np.int64)
     row_of[context.kernel_rows] = np.arange(len(context.kernel_rows))
     by_phase: dict[tuple[str, str], list[tuple[Batch, int, Ints]]] = {}
-    for iteration in found:
-        node, batch = iteration.node, iteration.batch
-        inside = (called >= host.start[node]) & (called < host.end[node]) & (thread == host.thread[node])
-        by_phase.setdefault((batch.phase, batch.engine), []).append((batch, node, linked[inside]))
+    order = np.argsort(of_work, kind="stable")
+    bounds = np.searchsorted(of_work[order], np.arange(len(found) + 1))
+    for iteration, low, high in zip(found, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        batch = iteration.batch
+        by_phase.setdefault((batch.phase, batch.engine), []).append((batch, iteration.node, order[low:high]))
     whole = not context.graphs_underrecorded
     return [
         _phase(trace, members, kinds, row_of, whole)
@@ -47,13 +47,13 @@ def phases_of(trace: Trace) -> list[Phase]:
     ]
 
 
-def _kinds(kernels: pd.DataFrame) -> dict[str, Bools]:
-    """Flag the kernels of attention, of experts and of sampling; each is of one kind at most."""
+def _kinds(kernels: pd.DataFrame, samples: Bools) -> dict[str, Bools]:
+    """Flag the kernels of attention, of experts and of sampling, all *samples* among these; each is of one kind at most."""
     left = np.ones(len(kernels), np.bool_)
     flags = {}
     named = (kernels["kind"] == "attention").fillna(False).to_numpy(np.bool_)
     for kind, pattern in (("experts", EXPERTS), ("attention", _ATTENTION), ("sampling", _SAMPLING)):
-        seen = named.copy() if kind == "attention" else np.zeros(len(kernels), np.bool_)
+        seen = named.copy() if kind == "attention" else samples.copy() if kind == "sampling" else np.zeros_like(samples)
         for column in ("name", "op", "module") if kind == "sampling" else ("name", "op"):
             texts = kernels[column].astype(object).fillna("")
             fits = {text: pattern.search(text) is not None for text in texts.unique()}
@@ -81,7 +81,9 @@ def _phase(
         part = int(time[kinds[kind][kernels]].sum())
         return part / int(time.sum()) if part else None
 
-    known = tokens if len(spans) == count else None
+    # How many of the drafts are kept, a trace does not say.
+    known = tokens if len(spans) == count and not any(batch.drafted for batch, _, _ in members) else None
+    drafting = int(time[trace.context.once(batches).drafts[every[work.kind[every] == KERNEL]]].sum())
     return Phase(
         phase=members[0][0].phase,
         engine=members[0][0].engine,
@@ -96,6 +98,7 @@ def _phase(
         busy_share=busy_ns / total_ns if whole and total_ns else None,
         attention_share=share("attention"),
         experts_share=share("experts"),
+        drafting_share=drafting / int(time.sum()) if drafting else None,
         # A pipeline of images chooses no token: what is named so samples something else.
         sampling_share=share("sampling") if members[0][0].phase != DIFFUSION else None,
     )
@@ -107,7 +110,10 @@ def _busy(trace: Trace, members: list[tuple[Batch, int, Ints]]) -> list[Spans]:
     Its time before it was free of what was queued before the recording is no batch's.
     """
     work = trace.context.recording.work
-    low, high = trace.context.recording.ends
+    recording = trace.context.recording
+    low, high = recording.ends
+    if recording.part is None and len(work):
+        high = int(work.end.max())  # what the last batch samples and drafts runs behind the last step
     spans = [
         union(np.clip(work.start[rows], low, high), np.clip(work.end[rows], low, high))
         for _, _, rows in members

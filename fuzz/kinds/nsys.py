@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from fuzz import documents
-from fuzz.builders import nsys
+from fuzz.builders import nsys, served
 from fuzz.inputs import edited
 from fuzz.kinds import trace
 from fuzz.world import Files, World
@@ -30,7 +30,10 @@ _TABLES = {
         "demangledName",
         "gridX",
         "registersPerThread",
+        "graphNodeId",
+        "globalPid",
     ),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("start", "end", "deviceId", "correlationId", "globalPid", "graphId"),
     "CUPTI_ACTIVITY_KIND_MEMCPY": ("start", "end", "deviceId", "bytes", "copyKind", "srcKind"),
     "CUPTI_ACTIVITY_KIND_MEMSET": ("start", "end", "bytes", "memKind"),
     "NVTX_EVENTS": ("start", "end", "eventType", "text", "textId", "globalTid"),
@@ -49,14 +52,16 @@ _SCHEMAS = (
 
 
 @cache
-def _sound() -> bytes:
+def _sound(graphs: bool) -> bytes:
+    """A program of one process, or (*graphs*) two ranks of an engine that replays graphs."""
     with tempfile.TemporaryDirectory(prefix="fuzz-nsys-") as folder:
-        return nsys(Path(folder) / "x").read_bytes()
+        path = Path(folder) / "x"
+        return (served(path, nodes=False, ranks=2, batches=6) if graphs else nsys(path)).read_bytes()
 
 
 def make(rng: Random, _world: World) -> tuple[str, Files]:
     """A sound export with damage to its rows, its schema or its bytes."""
-    data, damage = _sound(), "bytes"
+    data, damage = _sound(rng.random() < 0.3), "bytes"
     if rng.random() < 0.6:
         data, damage = _changed(rng, data), "rows"
     if damage == "bytes" or rng.random() < 0.2:

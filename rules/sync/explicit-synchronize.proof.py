@@ -36,6 +36,18 @@ def the_device_has_other_work() -> TraceBuilder:
     return steps(call="cudaStreamSynchronize", ahead=True)
 
 
+# Layers on two GPUs, as device_map="auto" spreads them: each waits for the other, 5 of 10 ms, and the host for both.
+@quiet
+def two_devices_take_turns() -> TraceBuilder:
+    b = TraceBuilder(devices=2, host_us=2)
+    for _ in range(4):
+        with b.step(), b.python("generate.py(20): generate"):
+            first = b.kernel("volta_sgemm_128x64_nn", ms=5)
+            second = b.kernel("volta_sgemm_128x64_nn", ms=5, device=1, after=[first])
+            b.sync("cudaDeviceSynchronize", after=[second])
+    return b
+
+
 # The profiler synchronizes when it stops: outside the steps, after the last launch.
 @quiet
 def the_synchronization_of_the_profiler() -> TraceBuilder:

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.exports import STEPS, nsys
+from support.exports import STEPS, nsys, served
 
 import advisor
 from advisor.errors import NotATrace, TraceError
@@ -125,3 +125,70 @@ def test_views_and_virtual_tables_are_not_read(tmp_path: Path) -> None:
         db.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INT, end INT)")
         db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1, 2)")
     assert list(stream.read(path).tables) == ["memset"]
+
+
+# ---- graphs and processes
+
+
+def test_graphs_that_are_recorded_whole_keep_the_gpu_busy(tmp_path: Path) -> None:
+    """Twenty graphs of 8 ms, 10 ms apart, are 80.8 % of the 198 ms from the first to the end of the last."""
+    analysis = advisor.analyze(advisor.read(str(served(tmp_path / "x.sqlite", nodes=False))))
+    assert analysis.summary.causes["compute"] == pytest.approx(20 * 8 / 198, abs=0.001)
+    assert analysis.program.framework == "tensorrt-llm"
+    # What runs in them nobody knows: no figure of Tensor Cores, and of parts of a batch.
+    assert analysis.summary.tensor_core_share is None
+    (phase,) = analysis.phases
+    assert (phase.phase, phase.sequences, phase.launches, phase.ms) == ("decode", 64, 1, pytest.approx(8.0))
+    assert phase.attention_share is None
+    notes = {note.code: note for note in analysis.quality}
+    assert notes["graphs-whole"].message.startswith("20 replays of CUDA graphs are one piece of GPU work each")
+    assert "--cuda-graph-trace=node" in notes["graphs-whole"].advice
+    assert "graph-origins" not in notes
+    # 1.5 of each 10 ms lie between two batches, and the engine has a switch for that.
+    assert analysis.findings[0].rule == "inference/scheduler-gap"
+
+
+def test_nodes_of_graphs_come_before_the_whole(tmp_path: Path) -> None:
+    path = served(tmp_path / "x.sqlite", nodes=True)
+    with sqlite3.connect(path) as db:
+        db.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (300000,8300000,0,1,NULL,7,1,?,9,11)", (77 << 24,)
+        )
+    db.close()
+    kernels = advisor.read(str(path)).frame("kernels")
+    assert len(kernels) == 20 * 40
+    assert kernels["graph"].all()
+    assert stream.read(path).tables["kernel"]["graph_node"].tolist()[:3] == [9 << 32, (9 << 32) + 1, (9 << 32) + 2]
+    assert "graphs-whole" not in {code for code, _ in stream.read(path).notes}
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_of_several_processes_the_busiest_is_read(tmp_path: Path, nodes: bool) -> None:
+    """Three ranks call their GPUs 0, and number their calls alike: the third works 8.1 ms a batch, and alone has an H100."""
+    trace = advisor.read(str(served(tmp_path / "x.sqlite", nodes=nodes, ranks=3)))
+    kernels = trace.frame("kernels")
+    assert int(kernels["dur_ns"].sum()) == 20 * 8_100_000
+    assert int(kernels["cost_ns"].sum()) == 20 * 8_100_000
+    assert len(trace.frame("launches")) == 2 * 20  # a replay and a wait
+    devices = trace.frame("devices")
+    assert devices["name"].tolist() == ["NVIDIA H100 80GB HBM3"]
+    assert [device.name for device in trace.metadata.devices] == ["NVIDIA H100 80GB HBM3"]
+    assert len(trace.frame("batches")) == 20
+    note = next(note for note in trace.quality if note.code == "several-processes")
+    assert note.message.startswith("3 processes of the export worked on GPUs")
+
+
+def test_calls_of_a_process_without_gpu_work_are_nobodys(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "x.sqlite")
+    before = stream.read(path)
+    with sqlite3.connect(path) as db:
+        other = (5, 9, (88 << 24) + 1, 1, 1)  # its call 1 is not the launch of the kernel 1
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,0,?,?,?,0,NULL)", other)
+        db.execute(
+            "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES (5,9,59,'load',?)", other[2:3]
+        )
+    db.close()
+    after = stream.read(path)
+    assert len(after.tables["runtime"]["ts"]) == len(before.tables["runtime"]["ts"])
+    assert len(after.tables["annotation"]["ts"]) == len(before.tables["annotation"]["ts"]) + 1
+    assert "several-processes" not in {code for code, _ in after.notes}

@@ -16,6 +16,9 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT
   demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER, launchType INTEGER, cacheConfig INTEGER,
   registersPerThread INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER,
   staticSharedMemory INTEGER, dynamicSharedMemory INTEGER, graphNodeId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+  contextId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, graphId INTEGER,
+  graphExecId INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER,
   streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER,
@@ -27,6 +30,7 @@ CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER
 CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, busLocation TEXT, totalMemory INTEGER, smCount INTEGER,
   computeMajor INTEGER, computeMinor INTEGER);
 """
+NSYS_DEVICES = "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER, uuid TEXT)"
 _THREAD = (1 << 56) | (77 << 24) | 78
 STEPS = 20
 
@@ -82,6 +86,46 @@ def nsys(path: Path, steps: int = STEPS) -> Path:
                 "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (?,?,0,1,7,0,?,3,0)",
                 (at + 63_000, at + 64_000, 77 << 24),
             )
+    db.close()
+    return path
+
+
+def served(path: Path, *, nodes: bool, ranks: int = 1, batches: int = 20) -> Path:
+    """An export of an engine that decodes: a graph of 8 ms for each batch of 10 ms, as a whole or (*nodes*) 40 kernels of 200 us.
+
+    Each of the *ranks* is a process of its own, which sees one GPU and calls it 0; their calls have the same numbers. The
+    graphs of the last take a tenth of a ms longer.
+    """
+    with sqlite3.connect(path) as db:
+        db.executescript(f"{NSYS_SCHEMA}{NSYS_DEVICES};")
+        texts = ("cudaGraphLaunch_v10000", "cudaStreamSynchronize_v3020", *(f"kernel_{at}" for at in range(40)))
+        db.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(texts, 1))
+        for rank in range(ranks):
+            process, last = (77 + rank) << 24, rank == ranks - 1
+            name = "NVIDIA H100 80GB HBM3" if last else "NVIDIA L4"
+            db.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, ?, ?, '0:1', 85899345920, 132, 9, 0)", (rank, name))
+            db.execute("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (?, 0, ?, '')", (rank, 77 + rank))
+            for index in range(batches):
+                at, corr = index * 10_000_000 + rank * 300_000, 10 * index
+                step = (at, at + 250_000, f"[Executor] _forward_step {index}: 0 ctx reqs, 64 gen reqs", process + 78)
+                db.execute("INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES (?,?,59,?,?)", step)
+                for start, end, correlation, call in (
+                    (at + 100_000, at + 200_000, corr + 1, 1),
+                    (at + 300_000, at + 8_310_000, corr + 2, 2),
+                ):
+                    row = (start, end, process + 78, correlation, call)
+                    db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,0,?,?,?,0,NULL)", row)
+                begin, us = at + 300_000, 202_500 if last and ranks > 1 else 200_000
+                if not nodes:
+                    whole = (begin, begin + 40 * us, corr + 1, process)
+                    db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (?,?,0,1,NULL,7,?,?,9,11)", whole)
+                for node in range(40 if nodes else 0):
+                    start = begin + node * us
+                    kernel = (start, start + us, corr + 1, process, node + 3, node + 3, (9 << 32) + node)
+                    db.execute(
+                        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,0,1,NULL,7,?,?,?,?,NULL,0,0,32,132,1,1,256,1,1,0,0,?)",
+                        kernel,
+                    )
     db.close()
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,65 @@ def test_calls_and_replays_of_each_batch(tmp_path: Path) -> None:
     assert kernels["batch_phase"].dropna().tolist() == ["prefill"] * 24 + ["decode"] * 24
     assert kernels["batch_tokens"].dropna().astype(int).tolist() == [300] * 24 + [2] * 24
     assert (trace.facts["decode_batches"], trace.facts["eager_decodes"], trace.facts["replayed_decodes"]) == (1, 0, 1)
+
+
+def split(*, named: str, batches: int = 4) -> TraceBuilder:
+    """Batches of vLLM as it annotates them since sampling has a call of its own: 16 us of the model in the annotation, then 3
+    kernels of 5 us that sample and a graph of 4 us that drafts; 40 us of the host from there to the next batch, at most."""
+    b = TraceBuilder(host_us=1, latency_us=0)
+    for _ in range(batches):
+        with b.annotation("execute_context_0(0)_generation_4(12)"):
+            b.graph(layers(2, 2))
+        parts = {
+            "ranges": (b.annotation("gpu_model_runner: sample"), b.annotation("gpu_model_runner: draft")),
+            "stacks": (
+                b.python("/usr/lib/python3/dist-packages/vllm/v1/worker/gpu_worker.py(641): sample_tokens"),
+                b.python("vllm/v1/worker/gpu_model_runner.py(3371): propose_draft_token_ids"),
+            ),
+            "nothing": (nullcontext(), nullcontext()),
+        }[named]
+        with parts[0]:
+            for _ in range(3):
+                b.kernel("radixSortKVInPlace", us=5)
+            if named == "stacks":
+                with parts[1]:
+                    b.graph(layers(1, 1))
+        if named != "stacks":
+            with parts[1]:
+                b.graph(layers(1, 1))
+        b.sync()
+        b.idle(us=40)
+    return b
+
+
+@pytest.mark.parametrize("named", ["ranges", "stacks", "nothing"])
+def test_what_is_launched_behind_an_annotation_is_of_its_batch(named: str, tmp_path: Path) -> None:
+    """8 kernels of the model, 3 of sampling and 4 of drafting; of the last batch, what nothing names is nobody's."""
+    trace = opened(split(named=named), tmp_path)
+    found = batches(trace.context)
+    last = 8 if named == "nothing" else 15
+    assert [int((found.of_work == number).sum()) for number in range(4)] == [15, 15, 15, last]
+    assert int(found.drafts.sum()) == (0 if named == "nothing" else 16)
+    assert int(found.samples.sum()) == (12 if named == "ranges" else 0)
+    # Its own launches, and whether it is eager, are those of the model.
+    assert (found.launches.tolist(), found.replays.tolist()) == ([1] * 4, [1] * 4)
+
+
+@pytest.mark.parametrize("named", ["ranges", "stacks"])
+def test_sampling_and_drafting_are_not_between_batches(named: str, tmp_path: Path) -> None:
+    gaps = opened(split(named=named), tmp_path).frame("gaps")
+    # The host's 40 us behind each of the first three, before the fourth is launched.
+    assert int(gaps["between_ns"].sum()) == pytest.approx(3 * 40_000, abs=3 * 2_000)
+
+
+def test_a_wait_in_the_rest_of_a_batch_is_the_engine_s(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=1, latency_us=0)
+    for _ in range(2):
+        with b.annotation("execute_context_0(0)_generation_4(4)"):
+            b.graph(layers(2, 2))
+        with b.annotation("gpu_model_runner: bookkeep"):
+            b.sync()
+    assert opened(b, tmp_path).frame("syncs")["of_engine"].tolist() == [True, True]
 
 
 def test_time_between_batches_is_the_host_s_alone(tmp_path: Path) -> None:

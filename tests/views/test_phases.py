@@ -44,7 +44,32 @@ def test_prefill_and_decode_have_figures_of_their_own(tmp_path: Path) -> None:
         "Decode (vLLM): 2 batches of 4 sequences, 100 µs from its first to its last kernel (25.0 µs for each token of the batch)"
         in text
     )
-    assert {name: values for name, values, _ in rows([prefill, decode])}["sampling"] == ["–", "–"]
+    figures = {name: values for name, values, _ in rows([prefill, decode])}
+    assert figures["sampling"] == ["–", "–"]
+    assert "drafting" not in figures
+
+
+def test_drafts_are_told_with_what_they_must_return(tmp_path: Path) -> None:
+    """100 us verify 3 tokens of each sequence, 20 sample and 30 draft: of 150 us 20 %, so 1.25 tokens a batch must be kept."""
+    b = TraceBuilder(host_us=1, latency_us=0)
+    for _ in range(3):
+        with b.annotation("execute_context_0(0)_generation_4(12)"):
+            b.kernel("sgemm_128x64_nn", us=100)
+        with b.annotation("gpu_model_runner: sample"):
+            b.kernel("radixSortKVInPlace", us=20)
+        with b.annotation("gpu_model_runner: draft"):
+            b.kernel("sgemm_64x64_nn", us=30)
+        b.sync()
+    path = tmp_path / "drafts.json.gz"
+    b.write(path)
+    (decode,) = phases_of(advisor.read(str(path)))
+    assert (decode.tokens, decode.kernels, decode.ms) == (12, 3, pytest.approx(0.15))
+    assert (decode.drafting_share, decode.sampling_share) == pytest.approx((0.2, 20 / 150))
+    # How many of the 12 are kept, the trace does not say.
+    assert decode.token_ms is None
+    figures = {name: values for name, values, _ in rows([decode])}
+    assert (figures["drafting"], figures["worth it from"], figures["time a token"]) == (["20.0 %"], ["1.25"], ["–"])
+    assert "drafting 20.0 %" in sentence([decode])
 
 
 def test_trace_of_no_engine_has_no_phase(tmp_path: Path) -> None:

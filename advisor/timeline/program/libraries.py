@@ -24,7 +24,7 @@ _FRAMEWORKS = tuple(
          ("sglang", "sgl_kernel",)),
         ("vllm", r"^(?:vllm|_vllm_\w+)::|\bvllm::", r"^execute_(?:context_|new_|\d+_context_)\d+", ("vllm",)),
         # Not by kernels: other engines run its too.
-        ("tensorrt-llm", r"^(?:trtllm|tensorrt_llm)::\w+$", _NEVER, ("tensorrt_llm",)),
+        ("tensorrt-llm", r"^(?:trtllm|tensorrt_llm)::\w+$", r"^\[Executor\] _forward_step \d", ("tensorrt_llm",)),
         ("tgi", _NEVER, _NEVER, ("text_generation_server",)),
         ("diffusers", _NEVER, r"^execute_diffusion_", ("diffusers", "xfuser",)),
         ("nemo", _NEVER, _NEVER, ("nemo",)),
