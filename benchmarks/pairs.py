@@ -4,7 +4,7 @@ Each folder of benchmarks/pairs holds a program with one fault (before.py), the 
 thinks of it (fault.toml). For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
 profiler, in turns (before, after, after, before: a round). A program that prints no time of a step is timed as `advisor fix`
 times one: its steps are found as the recorder finds them, and it ends once there are enough. Writes pairs.json after every
-program, and prints a table in Markdown. The analysis of a GPU's program runs beside the timings, on the CPU; whatever uses the device runs alone.
+program, and prints a table in Markdown. The analysis of a GPU's program runs beside its timings; all else runs alone.
 
 ``python benchmarks/pairs.py --again DIR`` needs neither torch nor a device: it analyzes the traces of an earlier run, or of
 ``benchmarks/gpu_parts/traces.py`` (sample_traces/h100 holds both), with the rules as they are now, and prints the ranges beside
@@ -15,6 +15,7 @@ the gains measured then.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import re
@@ -159,14 +160,23 @@ def timed(
     return kept if done["rc"] == 0 else {**kept, "stderr": done["stderr"][-2000:]}
 
 
-def watched(script: str, folder: Path, seconds: float, limit: float) -> dict[str, Any]:
-    """One run of a program that prints no times: the mean of its steps, as the advisor finds them, behind the first few.
+def unit_of(trace: Path) -> str | None:
+    """What a step of a recording is, as the recorder found it."""
+    if not trace.exists():
+        return None
+    found = re.search(rb'"steps_by": ?"(optimizer|batches|calls|turns)"', gzip.decompress(trace.read_bytes()))
+    return found[1].decode() if found else None
+
+
+def watched(script: str, folder: Path, seconds: float, limit: float, unit: str | None = None) -> dict[str, Any]:
+    """One run of a program that prints no times: the mean of its steps behind the first few. A step is a *unit*, or is found.
 
     What comes once in several steps (waits for workers, an epoch's end) is in the mean alone.
     """
     with tempfile.TemporaryDirectory() as kept:
         out = Path(kept) / "run.json"
         options = ["--out", str(out), "--root", str(folder), "--least", str(FEWEST), "--seconds", str(seconds)]
+        options += ["--by", unit] if unit else []
         command = [sys.executable, "-m", "advisor.record.measure", *options, script, "--steps", str(MOST)]
         done = run(command, folder, limit)
         left = sorted(Path(kept).glob("*.json"))  # one for each rank
@@ -503,6 +513,7 @@ def take(
         forked = None
         trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit)
     silent = trial["rc"] == "no figures"
+    unit = unit_of(traces["before.py"]) if silent else None
     if trial["ms"] is None and not silent:
         failures.append(f"timing before.py: status {trial['rc']}")
         return one, future
@@ -511,7 +522,7 @@ def take(
     for _ in range(options.rounds):
         for script in ("before.py", "after.py", "after.py", "before.py"):
             if silent:
-                one["runs"].append(watched(script, folder, options.seconds, options.limit))
+                one["runs"].append(watched(script, folder, options.seconds, options.limit, unit))
             else:
                 one["runs"].append(timed(script, folder, counts[script], options.small, options.limit, forked))
     if len({timing["unit"] for timing in one["runs"] if timing.get("unit")}) > 1:
