@@ -90,6 +90,14 @@ def narrow(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return values
 
 
+def fitted(values: npt.NDArray[Scalar]) -> npt.NDArray[Any]:
+    """The same whole numbers, in 32 bits where these hold them all."""
+    if values.dtype != np.int64 or values.strides == (0,) or not len(values):
+        return values
+    bounds = np.iinfo(np.int32)
+    return values.astype(np.int32) if bounds.min <= values.min() and values.max() <= bounds.max else values
+
+
 class Spans(NamedTuple):
     """Sorted disjoint spans, int64 ns, half open: ``start[i] <= t < end[i]``."""
 

@@ -79,6 +79,8 @@ def analyze(
     if isinstance(trace, str | Path):
         trace = read(str(trace))
     outcome = run(trace, rules, only=only, skip=skip)
+    if not (views or samples):
+        trace.let_go()
     give_back(trace.events)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]

@@ -64,6 +64,9 @@ _ADVICE = {
     "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",
 }
 
+_MANY_ROWS = 100_000
+"""Rows of a frame from which on it is not kept without need."""
+
 
 class Trace:
     """A recording as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
@@ -262,6 +265,10 @@ class Trace:
             return as_declared(frame.table(self._context, columns), frame.schema)
         self._frames[name] = as_declared(frame.build(self._context), frame.schema)
         return self._frames[name]
+
+    def let_go(self) -> None:
+        """Let go of frames of very many rows, which few ask for behind the rules, and which are then built again."""
+        self._frames = {name: table for name, table in self._frames.items() if len(table) < _MANY_ROWS}
 
     def query(self, sql: str) -> pd.DataFrame:
         """Rows of one SELECT of DuckDB over the frames, as ``advisor query`` runs it: files and the network are out of reach.

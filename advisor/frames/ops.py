@@ -116,7 +116,7 @@ def makers(context: Context) -> Makers:
         "self_ns": lambda: _self_ns(context),
         "gpu_ns": lambda: inside()[0][rows],
         "kernel_count": lambda: inside()[1][rows].astype(np.int64),
-        "sequence": lambda: column("sequence"),
+        "sequence": lambda: column("sequence").astype(np.int64),
         "backward": lambda: host.attributes.phase[rows] == BACKWARD,
         "phase": lambda: context.phase(rows),
         "depth": lambda: context.depth(_acts(context))[rows],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import narrow
-from advisor.reading import accelerators, links, processes
-from advisor.reading.events import BROKEN, COUNTERS, EARLY, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
+from advisor.intervals import fitted, narrow
+from advisor.reading import accelerators, links, numbering, processes
+from advisor.reading.events import BROKEN, COUNTERS, EARLY, EVENTS, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
 from advisor.reading.tracebacks import frames
 
@@ -37,6 +37,8 @@ _YEARS_NS = 10 * 365 * 86400 * 10**9
 _MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
+_SMALL = ("thread", "dur", "index", "sequence", "forward_thread")
+"""Columns of all events of the host whose numbers fit 32 bits in most traces."""
 _OF_COLLECTIVES = ("in_elements", "out_elements", "group_size", "collective_seq", "peer")
 MOST_UNKNOWN = 20
 """Kinds of unknown categories that are counted."""
@@ -50,6 +52,8 @@ CODED = {
     "name": "names",
 }
 """Columns that hold codes, and of which values."""
+_VALUES = {kind: [key for key, of in CODED.items() if of == kind] for kind in dict.fromkeys(CODED.values())}
+_COUNTS = ("coerced", "first_coerced", "shapeless", "counter_ranges", "early", "accelerator")
 
 
 class Joined(Protocol):
@@ -185,6 +189,7 @@ class Columns:
         self._lacks = False
         self.notes: list[tuple[str, str]] = []
         self.exact = False
+        self._ordinary = True
         self._bad_row = -1
         self._grown: dict[str, Grown] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
@@ -208,7 +213,7 @@ class Columns:
         """Take *events* in; *text* is the list they were decoded from, read again where times need it."""
         if self.exact:
             self._make_exact(events, text)
-        before = self.coerced, self.first_coerced, self.shapeless, self.unknown.copy(), self.counter_ranges
+        restore = self._mark()
         sinks = _Sinks(self)
         for event in events:
             sinks[event.cat](event)
@@ -216,17 +221,81 @@ class Columns:
             tables = [(group, self._table_of(group, batch, events)) for group, batch in sinks.batches() if batch]
         except NeedExact:
             self.exact = True
-            self.coerced, self.first_coerced, self.shapeless, self.unknown, self.counter_ranges = before
+            restore()
             sinks.close()
             self.add(events, text)
             return
         sinks.close()
-        for group, table in tables:
-            self._grown.setdefault(group, Grown()).append(table)
-        kernels = [table for group, table in tables if group in ("kernel", accelerators.MIXED)]
+        self._append({group: [table] for group, table in tables}, len(events))
+
+    def add_pieces(self, pieces: Iterable[bytes]) -> bool:
+        """Take in the lists of events that a text was cut into, as :meth:`add` would take the whole.
+
+        The events of a piece fit the processor's cache. False, and nothing taken, where any is out of the ordinary.
+        """
+        if self.exact or not self._ordinary:
+            return False
+        restore, coerced, unknown = self._mark(), self.coerced, self.unknown.copy()
+        known = {kind: len(getattr(self, kind)) for kind in _VALUES}
+        groups: dict[str, list[Table]] = {}
+        sinks, size = _Sinks(self), 0
+        try:
+            for text in pieces:
+                size += self._take_piece(text, sinks, groups)
+        except (*BROKEN, NeedExact):
+            self._ordinary = False
+        sinks.close()
+        self._ordinary &= self.coerced == coerced and self.unknown == unknown
+        if not self._ordinary:
+            restore()
+            return False
+        groups = {group: tables for group, tables in groups.items() if tables}
+        for kind, keys in _VALUES.items():
+            numbering.renumber(getattr(self, kind), known[kind], keys, groups)
+        self._append(groups, size)
+        return True
+
+    def _take_piece(self, text: bytes, sinks: _Sinks, groups: dict[str, list[Table]]) -> int:
+        """Add the tables of a list of events to *groups*; returns how many events these are."""
+        events = EVENTS.decode(text)
+        for event in events:
+            sinks[event.cat](event)
+        for group, batch in sinks.batches():
+            tables = groups.setdefault(group, [])
+            if batch:
+                tables.append(self._table_of(group, batch, events))
+        sinks.empty()
+        return len(events)
+
+    def _mark(self) -> Callable[[], None]:
+        """Return what brings back the counts and the numbers of values of now."""
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        counts |= {"unknown": self.unknown.copy(), "programs": self.programs.copy()}
+        known = {kind: len(getattr(self, kind)) for kind in _VALUES}
+        threads = len(self.threads)
+
+        def restore() -> None:
+            for name, value in counts.items():
+                setattr(self, name, value)
+            for kind, size in known.items():
+                numbering.forget(getattr(self, kind), size)
+            while len(self.threads) > threads:
+                self.threads.popitem()
+
+        return restore
+
+    def _append(self, groups: dict[str, list[Table]], size: int) -> None:
+        """Append the tables of *size* events."""
+        for group, tables in groups.items():
+            grown = self.grown(group)
+            for table in tables:
+                grown.append(table)
+        kernels = [
+            table for group, tables in groups.items() if group in ("kernel", accelerators.MIXED) for table in tables
+        ]
         if kernels and not self._lacks:
             self._judge_links(kernels)
-        self.events += len(events)
+        self.events += size
 
     def _judge_links(self, kernels: list[Table]) -> None:
         """Keep flows and External ids from now on where a kernel lacks a correlation; let go of them where all have one."""
@@ -331,8 +400,10 @@ class Columns:
             self.notes += links.tie(tables, flows, self.names)
             for table in tables.values():
                 table.pop("external", None)
-        # Most traces lack what many columns are for.
-        return {group: {key: narrow(column) for key, column in table.items()} for group, table in tables.items()}
+        for table in tables.values():
+            for key, column in table.items():  # one after the other: most traces lack what many columns are for
+                table[key] = fitted(narrow(column)) if key in _SMALL else narrow(column)
+        return tables
 
     # ---- columns of each group
 
@@ -453,6 +524,7 @@ class Columns:
         if not any(a.collective for a in args):
             blank = np.full(len(args), texts[""], np.int32)
             return dict.fromkeys(("comm_dtype", "group_name", "group_ranks"), blank)
+        args = [a if a.collective else _NO_ARGS for a in args]
         return {
             "comm_dtype": _text_codes(texts, [a.comm_dtype for a in args]),
             "group_name": _text_codes(texts, [a.group_name for a in args]),
@@ -574,6 +646,11 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
         """Let go of all events. The bound methods in here make a cycle, and no collector runs while a trace is read."""
         self.clear()
         self._lists.clear()
+
+    def empty(self) -> None:
+        """Let go of the events so far."""
+        for batch in self._lists.values():
+            batch.clear()
 
     def __missing__(self, category: str | None) -> Callable[[Event], None]:
         key = (category or "").lower()

@@ -26,6 +26,8 @@ from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
 
 CHUNK = 2 << 20
+# Pieces that a chunk is decoded in: the events of a quarter of a megabyte fit a processor's cache.
+_PIECES = 8
 # Text without an event for so long is no trace: no root object and no event is so large.
 MOST_TEXT = 512 << 20
 # After so much text without a boundary, objects may begin with keys that are not usual.
@@ -318,8 +320,18 @@ class Reader:
                     break
         return end
 
+    def _pieces(self, text: bytes) -> Iterator[bytes]:
+        """Cut *text* between events into lists of them."""
+        at, least = 0, self.chunk // _PIECES
+        while self.separator is not None and (cut := text.find(self.separator, at + least)) >= 0:
+            yield b"[" + text[at : cut + 1] + b"]"
+            at = text.index(b",", cut) + 1
+        yield b"[" + text[at:] + b"]"
+
     def _chunk(self, text: bytes, *, last: bool) -> tuple[int, bool]:
         """Take in *text*, events without enclosing brackets. Returns how far it came, and whether the list ended there."""
+        if not last and self.columns.add_pieces(self._pieces(text)):
+            return len(text), False
         body = b"[" + text + (b"" if last else b"]")
         try:
             events = EVENTS.decode(body)

@@ -64,13 +64,13 @@ def test_a_file_whose_events_begin_with_an_unusual_key_is_still_read_in_pieces()
     with patch.object(stream, "_UNUSUAL", 1000):
         text = b'{"traceEvents":[' + b",\n".join([one] * 200) + b"]}"
         taken: list[int] = []
-        add = Columns.add
+        append = Columns._append
 
-        def spy(self: Columns, events: Any, body: bytes) -> None:
-            taken.append(len(events))
-            add(self, events, body)
+        def spy(self: Columns, groups: Any, size: int) -> None:
+            taken.append(size)
+            append(self, groups, size)
 
-        with patch.object(Columns, "add", spy):
+        with patch.object(Columns, "_append", spy):
             assert read(text, chunk=2000, block=500).events == 200
     assert len(taken) > 5
 

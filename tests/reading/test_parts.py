@@ -18,7 +18,7 @@ from support.traces import real_trace
 
 from advisor.errors import TraceError
 from advisor.execution import pool
-from advisor.reading import machine, parts, stream
+from advisor.reading import columns, machine, parts, stream
 from advisor.reading.columns import CODED, Columns
 from advisor.reading.containers import Source
 
@@ -205,6 +205,50 @@ def test_real_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert same(write(tmp_path, *random.Random(name).choice([(text, "t.json"), (text, "t.json.gz")])))
 
 
+# ---- pieces of a chunk, in one process
+
+
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], bool]:
+    """Tell whether a file read chunk by whole chunk comes to what it comes to in pieces."""
+
+    def alike(path: Path) -> bool:
+        pieces = everything(path, together=False)
+        with monkeypatch.context() as whole:
+            whole.setattr(Columns, "add_pieces", lambda self, pieces: False)
+            return bool(pieces == everything(path, together=False))
+
+    return alike
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pieces_number_values_as_their_chunk_does(
+    layout: str, in_pieces: Callable[[Path], bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: Taken = []
+    add = Columns.add_pieces
+    monkeypatch.setattr(Columns, "add_pieces", lambda self, pieces: taken.append(add(self, pieces)) or taken[-1])
+    assert in_pieces(write(tmp_path, dump(ordinary(60), layout)))
+    assert taken
+    assert all(taken)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_pieces_of_events_that_are_special(kind: str, in_pieces: Callable[[Path], bool], tmp_path: Path) -> None:
+    special = [MADE[kind](index) for index in range(200)]
+    for events in (special * 2, special + ordinary(60), ordinary(60) + special):
+        assert in_pieces(write(tmp_path, dump(events)))
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_pieces_of_a_damaged_text(kind: str, in_pieces: Callable[[Path], bool], tmp_path: Path) -> None:
+    assert in_pieces(write(tmp_path, DAMAGE[kind](dump(ordinary(80)))))
+
+
+def test_pieces_without_a_row(in_pieces: Callable[[Path], bool], tmp_path: Path) -> None:
+    assert in_pieces(write(tmp_path, dump([event(f"mark {at}", ph="M", cat=None, ts=at) for at in range(300)])))
+
+
 # ---- processes
 
 
@@ -338,8 +382,9 @@ def test_the_text_of_a_gzip_stream(packed: int, told: int, text: int, tmp_path: 
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", SOME)
-def test_every_column_of_codes_is_known_as_one(name: str) -> None:
-    """Codes are numbers of 32 bits, and nothing else is: another process numbers them anew."""
+def test_every_column_of_codes_is_known_as_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes are numbers of 32 bits, and nothing else is until all is read: another process numbers them anew."""
+    monkeypatch.setattr(columns, "fitted", lambda values: values)
     for table in stream.read(real_trace(name)).tables.values():
         codes = {key for key, column in table.items() if column.dtype == np.int32}
         assert codes == table.keys() & CODED.keys()
