@@ -442,8 +442,9 @@ def _judged(programs: Programs) -> list[list[str]]:
         for name, one in sorted(found.items()):
             low, high = one["low_share"], one["high_share"]
             predicted = "no price" if low is None else f"{100 * low:.0f} to {100 * high:.0f} %"
-            shown = f"`{one['judged']}`" if one["judged"] else "none"
-            shown += "" if one["at_line"] or not one["judged"] else " (first)"
+            judged = one.get("judged", one["first"])
+            shown = f"`{judged}`" if judged else "none"
+            shown += "" if one.get("at_line", True) or not judged else " (first)"
             measured = f"{100 * one['gain_share']:.0f} %"
             rows.append([name, of_set, f"{one['before_ms']:.1f} ms", shown, predicted, measured, _inside(one)])
     return rows

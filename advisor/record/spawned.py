@@ -18,7 +18,6 @@ import torch.multiprocessing
 from advisor.record.session import Options, Session
 from advisor.record.writing import name_for
 
-
 Function = Callable[..., Any]
 
 
