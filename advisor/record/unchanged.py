@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -71,7 +72,15 @@ class Note:
     value: _Value
     free: bool
     graded: bool
+    number: int
+    """How many operators these lines called before it in the step."""
     seconds: float = 0.0
+
+    @property
+    def same(self) -> int | None:
+        """The mark by all bytes, and by how many calls of these lines came before it: rows drawn at random meet again in other places."""
+        mark = self.value.marks[0]
+        return None if mark is None else hash((mark, self.places, self.number))
 
 
 class Compared:
@@ -90,6 +99,7 @@ class Compared:
         self._read: dict[tuple[Any, ...], tuple[Any, bytes]] = {}
         self._state: set[int] = set()
         self._notes: list[Note] = []
+        self._numbers: Counter[tuple[Place, ...]] = Counter()
         self._common: tuple[set[int], set[int], set[int]] | None = None
         self._steps = 0
         self._wavers = self._failed = False
@@ -98,6 +108,7 @@ class Compared:
     def begin(self) -> None:
         """Begin with a step."""
         self._notes, self._training, self.spent = [], self._trains(), 0.0
+        self._numbers.clear()
         self._state = {storage_key(tensor) for tensor in _of_modules(self._torch)}
         self._random = drawn(self._torch, ())[1:]
 
@@ -140,7 +151,9 @@ class Compared:
         drew = (random or value.drawn) and not value.trained
         value = replace(value, marks=value.marks if usable else (None, None, None), drawn=drew)
         self._wavers = self._wavers or (name in _READS and value.drawn)
-        note = Note(_places(frame), value, name in _FREE, self._torch.is_grad_enabled())
+        places = _places(frame)
+        note = Note(places, value, name in _FREE, self._torch.is_grad_enabled(), self._numbers[places])
+        self._numbers[places] += 1
         self.spent += time.perf_counter() - began
         if self.spent > _MOST_SECONDS:
             self.fail()
@@ -261,8 +274,8 @@ class Compared:
         value, common = note.value, self._common
         if common is None or not value.leaf:
             return ""
-        same, samples, by_place = value.marks
-        if same in common[0]:
+        _, samples, by_place = value.marks
+        if note.same in common[0]:
             return SAME
         if self._training and value.picked and not self._wavers and samples in common[1]:
             return SAMPLES
@@ -311,7 +324,7 @@ def _placed(kind: str, notes: list[Note], kinds: list[str], least: float) -> Ite
 def _marks(notes: list[Note]) -> tuple[set[int], set[int], set[int]]:
     columns: tuple[set[int], set[int], set[int]] = set(), set(), set()
     for note in notes:
-        for column, mark in zip(columns, note.value.marks, strict=True):
+        for column, mark in zip(columns, (note.same, *note.value.marks[1:]), strict=True):
             if mark is not None:
                 column.add(mark)
     return columns

@@ -84,6 +84,19 @@ def test_one_batch_that_goes_through_again_and_again() -> None:
     assert watched(step) == []
 
 
+def test_rows_of_a_replay_memory_that_are_drawn_again() -> None:
+    """Each row is as it was, and no batch is."""
+    net, rows, turns = encoder(8), [torch.rand(8) for _ in range(12)], itertools.count()
+
+    def step() -> Any:
+        turn = next(turns)
+        drawn = [rows[(turn + number) % 12] for number in range(6)]
+        batch = torch.cat([row.clone().unsqueeze(0) for row in drawn])
+        return net(batch).argmax(1)
+
+    assert watched(step) == []
+
+
 def test_batches_that_go_round() -> None:
     model, pool = encoder(), itertools.cycle([torch.rand(4, 16) for _ in range(2)])
 
