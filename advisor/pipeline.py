@@ -88,7 +88,7 @@ def analyze(
     # What a finding without a price owns it only counts: where it lies is still to be said, unless its rows are the kernels.
     claimed = [
         match.segments
-        for match in outcome.matches.values()
+        for match in headline.named(plan.findings, list(outcome.matches.values()))
         if match.rule.replay is not None or match.rule.match.frame == "kernels"
     ]
     return Analysis(

@@ -161,7 +161,7 @@ def timed(
 
 
 def unit_of(trace: Path) -> str | None:
-    """What a step of a recording is, as the recorder found it."""
+    """Unit of a recording's steps, as the recorder found it."""
     if not trace.exists():
         return None
     found = re.search(rb'"steps_by": ?"(optimizer|batches|calls|turns)"', gzip.decompress(trace.read_bytes()))
@@ -472,7 +472,7 @@ def steps_for(ms: float, seconds: float) -> int:
 
 
 def fault_of(folder: Path) -> dict[str, Any]:
-    """What a program's author says of it; where he names several lines in one text, the first is the fault's."""
+    """The words of a program's author; where he names several lines in one text, the first is the fault's."""
     fault = tomllib.loads((folder / "fault.toml").read_text())
     first, *others = re.findall(r"(\w+\.py):(\d+)", fault.get("lines", "")) or [(None, None)]
     if first[0]:

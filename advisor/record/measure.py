@@ -111,7 +111,7 @@ class Run:
         self.pid = os.getpid()
         self.ended = False
         self.left_to_ranks = False
-        """Whether ranks that the program starts are measured in its place."""
+        """True once ranks that the program starts are measured in its place."""
         self.main: tuple[str, ...] = ()
         """File of a module that is run as the program: it is gone from the modules at the end."""
         self._torch = torch
@@ -154,7 +154,7 @@ class Run:
 
     @property
     def idle(self) -> bool:
-        """Whether no step was found yet."""
+        """True until a step was found."""
         return not self._steps.stamps and not self._stamps
 
     def leave(self, out: Path, error: str, outside: Sequence[str]) -> None:

@@ -123,6 +123,7 @@ def build(
         return Headline(text=fitted([f"{_LEFT} {text}", _LEFT]), kind="cut off", bound=None, first=rule)
     measured = bool(context.recording.recorded.counter_ranges)
     lead = (_LEFT if damaged else before) or _COUNTED * measured
+    owning = named(findings, owning)
     claims = [claim.segments for claim in owning]
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
@@ -182,6 +183,12 @@ def _record_more(context: Context) -> str:
 def _returns_little(finding: Finding) -> bool:
     """Tell whether what a fix returns is beside the point; of a risk without a price nobody knows."""
     return finding.severity == "note" if finding.saving is None else middle_of(finding.saving) < _BESIDE
+
+
+def named(findings: Sequence[Finding], owning: Sequence[Claim]) -> list[Claim]:
+    """Return the claims but for those of findings that only say where to look: what they own has no cause yet."""
+    looks = {finding.rule for finding in findings if _is_no_fault(finding)}
+    return [claim for claim in owning if claim.rule.id not in looks]
 
 
 def _is_no_fault(finding: Finding) -> bool:
