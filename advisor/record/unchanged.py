@@ -78,7 +78,7 @@ class Note:
 
     @property
     def same(self) -> int | None:
-        """The mark by all bytes, and by how many calls of these lines came before it: rows drawn at random meet again in other places."""
+        """The mark by all bytes and by the calls of these lines before it: rows drawn at random meet again in other places."""
         mark = self.value.marks[0]
         return None if mark is None else hash((mark, self.places, self.number))
 
