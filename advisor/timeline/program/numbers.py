@@ -25,6 +25,8 @@ _WRAPPED = re.compile(
 _CONVERTS = frozenset(("aten::to", "aten::_to_copy"))
 _AUTOCAST = re.compile(r"^aten::_autocast_to_|^fused__autocast_to")
 
+_HALVES = {"fp16", "bf16"}
+
 
 def precision(context: Context) -> str | None:
     """The format that most time of products, convolutions and attention is spent in; None where none is known."""
@@ -50,7 +52,10 @@ def _by_kernels(context: Context) -> dict[str, int]:
     for name, kind, ns in _summed(work.name[rows], types, (work.end - work.start)[rows]):
         text = context.names[name][:500]
         format_ = "fp4" if _FP4.search(text) else context.kernel_names[name].dtype
-        format_ = format_ or (DTYPES.get(raw[kind]) if kind >= 0 else None) or ""
+        known = DTYPES.get(raw[kind]) if kind >= 0 else None
+        # f16 in a name may stand for either format of 16 bits, as in those of cuDNN's attention.
+        format_ = known if format_ is None or {format_, known} == _HALVES else format_
+        format_ = format_ or ""
         out[format_] = out.get(format_, 0) + ns
     return out
 
