@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames import layouts, optimizers
+from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
 from advisor.frames.chains import Sorts, chains
@@ -44,6 +44,7 @@ SCHEMA = Schema(
         text("class", "the same: its older name, which is a word of Python"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),
+        *doubles.COLUMNS,
         flag("own_product", "a matrix product of the program's own: its operator is none of torch's and named as one, or it was "
              "written as a plain function that takes numbers and pointers, and no operator of torch launched it"),
         flag("linked", "whether the trace holds the call that launched it", "args.correlation"),
@@ -157,6 +158,7 @@ def _by_name(context: Context) -> dict[str, object]:
         "class": kind,
         "tensor_cores": context.boolean(tensor, unknown),
         "dtype": pd.Categorical(context.kernel_dtypes),
+        "full_rate_double": doubles.full_rate(context, rows, np.asarray(kind) == "gemm"),
         "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
         "chain_length": found.length,
         "chain_id": found.number,

@@ -95,7 +95,9 @@ def layout_gain(context: Context, launch: Ints, layout: Bools) -> Floats:
     if inside.any():
         # The backward pass knows it as a batch norm over a batch of one.
         codes = context.op_column(launch, "dims")
-        single = np.array([_first(text)[:1] == (1,) and len(_first(text)) >= _IMAGE for text in context.shape_texts], np.bool_)
+        single = np.array(
+            [_first(text)[:1] == (1,) and len(_first(text)) >= _IMAGE for text in context.shape_texts], np.bool_
+        )
         norm = np.array(["batch_norm" in name for name in context.names], np.bool_)
         op = fetch(host.attributes.op, launch)
         named = (op >= 0) & norm[fetch(host.name, op)]

@@ -49,9 +49,9 @@ def a_batch_norm_within_an_instance_norm() -> TraceBuilder:
     types = ["c10::BFloat16", *["float"] * 4, "Scalar", "Scalar", "Scalar"]
     for _ in range(4):
         with b.step():
-            with b.op("aten::instance_norm", shapes=[[2, 32, 512, 512]], dtypes=types[:1]):
-                with b.op(OP, shapes=[[1, 64, 512, 512], [64], [64], [64], [64], [], [], []], dtypes=types):
-                    b.kernel(SLOW, us=800, grid=(64, 1, 1))
+            norm = b.op("aten::instance_norm", shapes=[[2, 32, 512, 512]], dtypes=types[:1])
+            with norm, b.op(OP, shapes=[[1, 64, 512, 512], [64], [64], [64], [64], [], [], []], dtypes=types):
+                b.kernel(SLOW, us=800, grid=(64, 1, 1))
             b.sync()
     return b
 

@@ -49,7 +49,9 @@ def a_convolution_of_one_dimension() -> TraceBuilder:
         with (
             b.step(),
             b.op("aten::convolution", shapes=[[8, 1024, 16384], [1024, 1, 4]], dtypes=["c10::BFloat16"] * 2),
-            b.op("aten::_conv_depthwise2d", shapes=[[8, 1024, 1, 16384], [1024, 1, 1, 4]], dtypes=["c10::BFloat16"] * 2),
+            b.op(
+                "aten::_conv_depthwise2d", shapes=[[8, 1024, 1, 16384], [1024, 1, 1, 4]], dtypes=["c10::BFloat16"] * 2
+            ),
         ):
             b.kernel(SLOW, us=300)
     return b
