@@ -221,7 +221,10 @@ def _trace_info(trace: Trace) -> TraceInfo:
         events=trace.events,
         span_ms=trace.span_ns / 1e6,
         devices=[_device(row) for row in records(trace.frame("devices"))],
-        features=Features(**{name: name in features for name in Features.__struct_fields__}),
+        features=Features(
+            **{name: name in features for name in Features.__struct_fields__}
+            | {"stacks_apart": bool(trace.facts["stacks_apart"])}
+        ),
         rank=trace.metadata.rank,
         world_size=trace.metadata.world_size,
         torch=trace.metadata.torch,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames import optimizers
+from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
 from advisor.frames.chains import Sorts, chains
@@ -44,6 +44,7 @@ SCHEMA = Schema(
         text("class", "the same: its older name, which is a word of Python"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),
+        *doubles.COLUMNS,
         flag("own_product", "a matrix product of the program's own: its operator is none of torch's and named as one, or it was "
              "written as a plain function that takes numbers and pointers, and no operator of torch launched it"),
         flag("linked", "whether the trace holds the call that launched it", "args.correlation"),
@@ -71,6 +72,7 @@ SCHEMA = Schema(
                 "kernels right before and behind, which may read what it wrote"),
         flag("pointwise", "elementwise by name"),
         flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
+        *layouts.COLUMNS,
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
         flag("added_to_zeros", "adds a gradient to one that zero_grad filled with zeros, once for each tensor filled"),
         text("converts", "of a copy inside an operator: weight or activation, by the operator's shapes; NULL where these do not "
@@ -148,21 +150,24 @@ def _by_name(context: Context) -> dict[str, object]:
     alignment = by_row([k.alignment or 0 for k in info.values()], np.int64)
     pointwise = by_row([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
     found = chains(context, _sorts(context, by_row))
+    beside = _at_convolution(context, by_row([_KIND.get(k.kind, _OTHER) for k in info.values()], np.int64))
+    turns = by_row([k.kind == "layout" for k in info.values()], np.bool_).astype(np.bool_)
     return {
         "name": context.labels(name, context.names),
         "kind": kind,
         "class": kind,
         "tensor_cores": context.boolean(tensor, unknown),
         "dtype": pd.Categorical(context.kernel_dtypes),
+        "full_rate_double": doubles.full_rate(context, rows, np.asarray(kind) == "gemm"),
         "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
         "chain_length": found.length,
         "chain_id": found.number,
         "gated": found.gated,
         "norm_chain": found.around_norm,
         "pointwise": pointwise,
-        "at_convolution": _at_convolution(
-            context, by_row([_KIND.get(k.kind, _OTHER) for k in info.values()], np.int64)
-        ),
+        "at_convolution": beside,
+        "convolution_dims": context.known(layouts.convolution_dims(context, work.launch[rows])),
+        "layout_gain": layouts.layout_gain(context, work.launch[rows], turns & beside),
     }
 
 

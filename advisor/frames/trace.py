@@ -17,6 +17,7 @@ from advisor.frames import (
     devices,
     dynamic_sizes,
     foreach,
+    layouts,
     limits,
     optimizers,
     program,
@@ -175,8 +176,13 @@ SCHEMA = Schema(
         real("pinned_to_device_gbps", "GB/s", "rate of copies of 1 MB and more from pinned memory to a device; NULL without one"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
+        integer("convolution_dims", "", "of the convolutions that take most kernel time: dimensions of their input, 3 of Conv1d to "
+                "5 of Conv3d; NULL where unknown", "args.Input Dims"),
+        real("mixed_types_share", "share", "of kernel time: in pointwise kernels that are slow for operands of several number "
+             "formats; NULL without kernels"),
         text("far_class", "sort of operator that most of the time of kernels under half of the reachable rate is of: gemm, conv, "
-             "attention or other; of kernels of 20 us and more; NULL without any"),
+             "conv-nhwc (whose kernels read channels_last already), attention or other; of kernels of 20 us and more; NULL without "
+             "any"),
         integer("stage_count", "", "stages of the pipeline whose ranks were given together; 0 without one; NULL for one trace of a "
                 "pipeline, and where not all of its ranks were given"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
@@ -227,7 +233,8 @@ def facts(context: Context) -> dict[str, Any]:
         | copies.facts(context)
         | collectives.facts(context)
         | rank_waits.facts(context)
-        | {"far_class": limits.far_class(context)}
+        | {"far_class": limits.far_class(context), "convolution_dims": layouts.most_dims(context)}
+        | {"mixed_types_share": limits.mixed_share(context)}
         | slowed.facts(context)
         | settings.figures(context)
         | settings.facts(context)

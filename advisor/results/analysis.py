@@ -59,6 +59,9 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     stacks: Annotated[bool, doc("Python frames, or call stacks of the operators (with_stack).")]
     memory: Annotated[bool, doc("Memory events that say how much is allocated in all (profile_memory).")]
     distributed: Annotated[bool, doc("Several processes: a world size above 1, or kernels that communicate.")]
+    stacks_apart: Annotated[bool, doc("The stacks are from a pass of their own, and slowed none of these steps.")] = (
+        False
+    )
 
 
 class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):

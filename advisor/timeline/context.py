@@ -167,6 +167,15 @@ class Context:
         return int(covered(spans, ledger.start_ns[mine], ledger.end_ns[mine]).sum())
 
     @cached_property
+    def longest_host_ns(self) -> int:
+        """ns of the longest single stretch of the host's idle time in steady work; 0 without any, and of under three steps."""
+        ledger = self.ledger
+        if self.recording.step_count < _MEDIAN_STEPS:
+            return 0
+        mine = ledger.counted & ledger.through("host")
+        return int((ledger.end_ns[mine] - ledger.start_ns[mine]).max(initial=0))
+
+    @cached_property
     def doubtful_ns(self) -> int:
         """ns of the host's idle time, of steady work, in copies of unknown size, where nothing of a device was recorded.
 

@@ -181,13 +181,16 @@ _PRODUCT = re.compile(
 def operand_dtype(kernel: KernelName, op: str, operand: str | None) -> str | None:
     """Number format of a kernel that *op* launched on an *operand* of that C++ type: the operands', else the name's.
 
-    A product of fp32 operands on Tensor Cores is one in TF32.
+    A product of fp32 operands on Tensor Cores is one in TF32. Some libraries write f16 in names of kernels for either format of
+    16 bits (cuDNN's attention): of the two it is what those of torch's operators are.
     """
     known = DTYPES.get(operand or "")
     if kernel.dtype is None and not kernel.matrix:
         return known
     if known is None or not kernel.matrix or kernel.dtype in _NARROW:
         return kernel.dtype
+    if op.startswith("aten::") and {kernel.dtype, known} == {"fp16", "bf16"}:
+        return known
     if kernel.dtype is not None and not _PRODUCT.match(op):
         return kernel.dtype
     return "tf32" if known == "fp32" and (kernel.dtype == "tf32" or kernel.tensor_cores) else known

@@ -24,6 +24,8 @@ from advisor.views import owners
 from advisor.views.elsewhere import most_of
 from advisor.views.phrasing import (
     AGAIN,
+    AT_ONCE,
+    AT_ONCE_BRIEFLY,
     BRIEFLY,
     FIRST,
     LACKING,
@@ -66,6 +68,8 @@ _SILENT = 0.20
 _MOSTLY = 0.5
 # Of the host's time: from such parts without any recorded event on it is not said to be Python's, nor the host to work.
 _UNSEEN, _SHOWN = 0.5, 0.1
+# Of the host's time: from so much in a single stretch on it is no sum of short waits for launches.
+_ONCE = 0.5
 # What returns less than this part of the time that other ranks take is not what to do first.
 _WORTH = 0.5
 WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
@@ -466,6 +470,8 @@ def _parts(
             phrase = (UNSEEN_BRIEFLY if brief else unseen).format(device=program.device)
         elif cause == "host" and words is UNRECORDED and context.doubtful_ns >= _SHOWN * every["host"] > 0:
             phrase = WORKS_OR_WAITS
+        elif cause == "host" and words is ON_GPU and context.longest_host_ns >= _ONCE * every["host"] > 0:
+            phrase = (AT_ONCE_BRIEFLY if brief else AT_ONCE).format(device=program.device)
         lacking = cause == "unknown" and context.lacks_work
         if lacking and context.thinned:
             phrase = THINNED_BRIEFLY if brief else THINNED

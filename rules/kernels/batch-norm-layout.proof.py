@@ -42,6 +42,33 @@ def the_same_in_channels_last() -> TraceBuilder:
     return training(LAST, us=150)
 
 
+# An instance norm makes its input contiguous, and runs a batch norm over a batch of one.
+@quiet
+def a_batch_norm_within_an_instance_norm() -> TraceBuilder:
+    b = TraceBuilder(H100)
+    types = ["c10::BFloat16", *["float"] * 4, "Scalar", "Scalar", "Scalar"]
+    for _ in range(4):
+        with b.step():
+            norm = b.op("aten::instance_norm", shapes=[[2, 32, 512, 512]], dtypes=types[:1])
+            with norm, b.op(OP, shapes=[[1, 64, 512, 512], [64], [64], [64], [64], [], [], []], dtypes=types):
+                b.kernel(SLOW, us=800, grid=(64, 1, 1))
+            b.sync()
+    return b
+
+
+# The 3-D input of a BatchNorm1d has no channels_last.
+@quiet
+def a_batch_norm_of_one_dimension() -> TraceBuilder:
+    b = TraceBuilder(H100)
+    types = ["c10::BFloat16", *["float"] * 4, "Scalar", "Scalar", "Scalar"]
+    for _ in range(4):
+        with b.step():
+            with b.op(OP, shapes=[[64, 64, 12544], [64], [64], [64], [64], [], [], []], dtypes=types):
+                b.kernel(SLOW, us=800, grid=(64, 1, 1))
+            b.sync()
+    return b
+
+
 # 103 MB read and written, of which the cache holds 52, take 55 us at what the memory reaches; 0.2 of it is 273 us.
 @edge
 def a_fifth_of_what_the_device_reaches(over: bool) -> TraceBuilder:

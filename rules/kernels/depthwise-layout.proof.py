@@ -41,6 +41,22 @@ def cudnn_in_channels_last() -> TraceBuilder:
     return training(LAST)
 
 
+# Of the 3-D tensors of a Conv1d there is no channels_last: torch gives its kernels a height of 1.
+@quiet
+def a_convolution_of_one_dimension() -> TraceBuilder:
+    b = TraceBuilder(H100, capability=(9, 0))
+    for _ in range(4):
+        with (
+            b.step(),
+            b.op("aten::convolution", shapes=[[8, 1024, 16384], [1024, 1, 4]], dtypes=["c10::BFloat16"] * 2),
+            b.op(
+                "aten::_conv_depthwise2d", shapes=[[8, 1024, 1, 16384], [1024, 1, 1, 4]], dtypes=["c10::BFloat16"] * 2
+            ),
+        ):
+            b.kernel(SLOW, us=300)
+    return b
+
+
 @quiet("not_applicable")
 def a_gpu_before_volta() -> TraceBuilder:
     return training(device="Tesla P100-PCIE-16GB", capability=(6, 0))

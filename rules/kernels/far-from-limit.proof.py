@@ -56,10 +56,24 @@ def a_product() -> TraceBuilder:
     return one("aten::mm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", [[4096, 4096], [4096, 4096]])
 
 
+SHAPES = [[64, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], [], [], []]
+
+
 @fires(fix="Give these convolutions another layout, and let kernels be tried out")
 def a_convolution() -> TraceBuilder:
-    shapes = [[64, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], [], [], []]
-    return one("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc", shapes)
+    return one("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nchwkcrs_nchw", SHAPES)
+
+
+# A kernel that reads channels_last already: another layout is the slower one.
+@fires(fix="Let other kernels be tried out for these convolutions")
+def a_convolution_in_channels_last() -> TraceBuilder:
+    return one("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc", SHAPES)
+
+
+# What a factorization multiplies its operands' shapes do not give: the least that it moves is no limit of it.
+@quiet
+def a_factorization() -> TraceBuilder:
+    return one("aten::linalg_cholesky_ex", "void getrf_wo_pivot<getrf_params_<double, 256>>", [[4096, 4096], [], []])
 
 
 # 16 heads of 128 over 4,096 positions, eight times: 1.1 TFLOP take an H100 some 2 ms at what it reaches.

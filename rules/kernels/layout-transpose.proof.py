@@ -115,6 +115,75 @@ def a_batch_norm_where_nothing_is_transposed() -> TraceBuilder:
     return normalized(64, around=())
 
 
+def between_norms(norm: str, *, norms: int, dims: tuple[int, ...] = (8, 64, 56, 56)) -> TraceBuilder:
+    """Steps of four convolutions of 200 us with transposes of 50 us around each, and so many norms of the same input."""
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            for number in range(4):
+                convolution = b.op("aten::convolution", shapes=[list(dims), [64, 64, *(3 for _ in dims[2:])]])
+                with convolution, b.op("aten::cudnn_convolution"):
+                    for name in (INTO, CONVOLUTION, BACK):
+                        b.kernel(name, us=200 if name == CONVOLUTION else 50)
+                if number < norms:
+                    with b.op(norm, shapes=[list(dims)]):
+                        b.kernel("void at::native::RowwiseMomentsCUDAKernel<c10::BFloat16>", us=20)
+            b.sync()
+    return b
+
+
+# Group norms make their input contiguous on a GPU: each brings two copies, as many as channels_last spares at a convolution.
+@quiet
+def group_norms_between_the_convolutions() -> TraceBuilder:
+    return between_norms("aten::native_group_norm", norms=3)
+
+
+@quiet
+def instance_norms_between_the_convolutions() -> TraceBuilder:
+    return between_norms("aten::instance_norm", norms=4)
+
+
+# One norm for four convolutions: three quarters of the transposes can go.
+@fires(cost_ms=0.4, occurrences=32, op="aten::cudnn_convolution")
+def a_group_norm_for_four_convolutions() -> TraceBuilder:
+    return between_norms("aten::native_group_norm", norms=1)
+
+
+# A convolution of one dimension: another fix.
+@fires(cost_ms=0.4, fix="Run the 1-D convolutions as 2-D ones of height 1, in channels_last")
+def a_convolution_of_one_dimension() -> TraceBuilder:
+    return between_norms("aten::native_group_norm", norms=0, dims=(8, 64, 4096))
+
+
+@fires(cost_ms=0.4, fix="Keep the model and its inputs in channels_last_3d")
+def a_convolution_of_three_dimensions() -> TraceBuilder:
+    return between_norms("aten::native_group_norm", norms=0, dims=(2, 64, 16, 56, 56))
+
+
+# Only group and instance norms are known to turn the layout of images back.
+@fires(cost_ms=0.4, occurrences=32, op="aten::cudnn_convolution")
+def a_layer_norm_between_the_convolutions() -> TraceBuilder:
+    return between_norms("aten::native_layer_norm", norms=4)
+
+
+# The batch norm within an instance norm of 64 channels: its few blocks stay, in whatever layout its input was.
+@fires(cost_ms=0.1, occurrences=8)
+def a_batch_norm_within_an_instance_norm() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            for _ in range(3):
+                with b.op("aten::convolution", shapes=[[8, 64, 56, 56], [64, 64, 3, 3]]):
+                    b.kernel(CONVOLUTION, us=300)
+            with b.op("aten::convolution", shapes=[[8, 64, 56, 56], [64, 64, 3, 3]]):
+                for name in (INTO, CONVOLUTION, BACK):
+                    b.kernel(name, us=300 if name == CONVOLUTION else 50)
+            with b.op("aten::instance_norm", shapes=[[1, 64, 56, 56]]), b.op("aten::cudnn_batch_norm"):
+                b.kernel(NORM, us=200, grid=(64, 1, 1))
+            b.sync()
+    return b
+
+
 # A transpose that no convolution asked for.
 @quiet
 def a_transpose_of_the_program_s_own() -> TraceBuilder:

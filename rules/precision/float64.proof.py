@@ -30,7 +30,7 @@ def weights_from_numpy() -> TraceBuilder:
 
 @fires(cost_ms=0.1)
 def a_product_in_float64_by_its_name() -> TraceBuilder:
-    return training(dtype="", name="volta_dgemm_128x64_nn")
+    return training(dtype="", name="volta_dgemm_128x64_nn", device="Tesla V100-SXM2-16GB")
 
 
 @fires(cost_ms=0.1, op="aten::mul")
@@ -42,6 +42,65 @@ def on_amd() -> TraceBuilder:
 @quiet
 def a_product_of_tensiles_on_amd() -> TraceBuilder:
     return training(dtype="", name="Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4", device="AMD Instinct MI300X")
+
+
+# On A100 and H100 the Tensor Cores multiply float64 at the rate at which the ordinary units multiply float32.
+def multiplied(device: str, **settings: bool) -> TraceBuilder:
+    b = TraceBuilder(device)
+    if settings:
+        b.ran_with(**settings)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", shapes=[[4096, 4096], [4096, 4096]], dtypes=["double", "double"]):
+                b.kernel("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_stage4_warpsize2x2x1", us=2000)
+            b.sync()
+    return b
+
+
+@quiet
+def a_product_at_the_rate_of_float32() -> TraceBuilder:
+    return multiplied("NVIDIA H100 80GB HBM3")
+
+
+@fires(cost_ms=2.0, op="aten::mm")
+def a_product_that_could_use_tf32() -> TraceBuilder:
+    return multiplied("NVIDIA H100 80GB HBM3", tf32_matmul=True)
+
+
+@fires(cost_ms=2.0, op="aten::mm")
+def a_product_on_a_gpu_with_few_units_for_float64() -> TraceBuilder:
+    return multiplied("NVIDIA L4")
+
+
+# What a Gaussian process factorizes and solves needs its 53 bits.
+def factorized(op: str) -> TraceBuilder:
+    b = TraceBuilder("NVIDIA L4")
+    for _ in range(4):
+        with b.step():
+            with b.op(op), b.op("aten::copy_", shapes=[[4096, 4096]] * 2, dtypes=["double", "double"]):
+                b.kernel(NAME, us=500)
+            b.sync()
+    return b
+
+
+@quiet
+def a_factorization() -> TraceBuilder:
+    return factorized("aten::linalg_cholesky_ex")
+
+
+@quiet
+def an_inverse() -> TraceBuilder:
+    return factorized("aten::inverse")
+
+
+@quiet
+def the_gradient_of_a_factorization() -> TraceBuilder:
+    return factorized("autograd::engine::evaluate_function: LinalgCholeskyExBackward0")
+
+
+@fires(cost_ms=0.5, op="aten::copy_")
+def a_norm_is_no_factorization() -> TraceBuilder:
+    return factorized("aten::linalg_vector_norm")
 
 
 @quiet

@@ -16,6 +16,22 @@ def products_in_fp32_on_a_v100() -> TraceBuilder:
     return training((FP32, 8000), (POINTWISE, 2000))
 
 
+# Gradients without any step of an optimizer, as the forces of a simulation: no loss curve to compare.
+@fires(cost_ms=8.0, fix="Let these products run in TF32, or the forward pass under bf16 autocast")
+def gradients_that_no_optimizer_takes() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", seq=1):
+                b.kernel("ampere_sgemm_128x64_nn", us=4000)
+            with b.thread(4001), b.backward("MmBackward0", seq=1), b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_nn", us=4000)
+            with b.thread(4001), b.backward("torch::autograd::AccumulateGrad", seq=0), b.op("aten::add"):
+                b.kernel(POINTWISE, us=2000)
+            b.sync()
+    return b
+
+
 @quiet
 def the_same_under_autocast() -> TraceBuilder:
     return training((FP16, 3000), (POINTWISE, 1500))

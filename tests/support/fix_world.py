@@ -407,7 +407,21 @@ def centred_transforms() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _layouts(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return signals of one dimension, and a model of volumes with two batches."""
+    volumes = [(torch.rand(2, 3, 4, 6, 6), torch.zeros(2, dtype=torch.long)) for _ in range(2)]
+    layers = nn.Conv3d(3, 4, 3), nn.AdaptiveAvgPool3d(1), nn.Flatten()
+    return {"waves": torch.rand(2, 64, 20), "volumes": volumes, "VolumeNet": lambda: nn.Sequential(*layers)}
+
+
+def _potential(scope: dict[str, Any]) -> dict[str, Any]:
+    layer = nn.Linear(3, 1)
+    return {"positions": torch.rand(4, 3, requires_grad=True), "potential": lambda positions: layer(positions).sum()}
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "kernels/layout-transpose": _layouts,
+    "precision/no-tensor-cores": _potential,
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
     "cpu/written-files": lambda scope: {"log": io.StringIO()},
@@ -815,7 +829,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "Float8DynamicActivationFloat8WeightConfig": lambda: None,
     },
     "precision/float64": lambda scope: {"values_of": lambda x: torch.ones(4)},
-    "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16)},
+    "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16), "scale": torch.rand(8)},
     "kernels/small-grid": lambda scope: {
         "batch": torch.rand(BATCH, 16),
         "scores": torch.exp,

@@ -136,6 +136,19 @@ def test_a_pointwise_kernel_is_told_by_its_name() -> None:
         ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(P)", "aten::_efficient_attention_forward", "float", "tf32"),
         ("volta_sgemm_128x64_nn", "aten::mm", "float", "fp32"),
         ("volta_sgemm_128x64_nn", "aten::mm", "double", "fp64"),
+        # f16 stands for either format of 16 bits in the names of cuDNN's attention; an operator of others' may cast before it.
+        (
+            "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7",
+            "aten::_cudnn_attention_forward",
+            "c10::BFloat16",
+            "bf16",
+        ),
+        (
+            "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7",
+            "mine::attention",
+            "c10::BFloat16",
+            "fp16",
+        ),
         # Quantized on the way: what the operator was given is not what is multiplied.
         ("nvjet_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT", "aten::mm", "c10::BFloat16", "fp8"),
         ("bmm_E2m1_E2m1E2m1_Fp32_t128x8x512", "aten::bmm", "c10::BFloat16", "fp4"),

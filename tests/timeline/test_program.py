@@ -161,6 +161,14 @@ def test_precision_is_that_of_most_matrix_time(
     assert facts(trace(kernels=kernels)).precision == expected
 
 
+def test_a_kernel_named_f16_on_bf16_operands_is_one_in_bf16(facts: Facts) -> None:
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    operands = [[2, 16, 1024, 64]] * 3
+    with b.step(), b.op("aten::_cudnn_attention_forward", shapes=operands, dtypes=["c10::BFloat16"] * 3):
+        b.kernel("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1", us=100)
+    assert facts(b).precision == "bf16"
+
+
 def test_precision_on_the_cpu_is_that_of_the_operands(facts: Facts) -> None:
     b = TraceBuilder(None)
     for dtype, us in (("double", 30), ("c10::BFloat16", 50), ("float", 40)):

@@ -8,7 +8,7 @@ from support.reading import trace_of
 from support.traces import analysis as real_analysis
 
 import advisor
-from advisor.report.documents.screen import limit
+from advisor.report.documents.screen import distance_of, limit
 from advisor.results.headline import Headline
 from advisor.testing import TraceBuilder
 
@@ -69,6 +69,22 @@ def test_a_step_that_stacks_slow_down_says_so_where_faster_kernels_leave_it_as_i
     waits = replace(summary, steady_causes={"compute": 0.4, "loader": 0.5, "host": 0.1})
     assert "the loader and the CPU limit it (stacks were recorded" in limit(waits, stacks=True)
     assert "the loader limits it" in limit(waits)
+
+
+def test_stacks_of_a_second_pass_slowed_nothing() -> None:
+    """The same recording, with the stacks in it and from a pass of their own."""
+    analysis = advisor.analyze(trace_of(products(400).to_json()))
+    summary = replace(analysis.summary, limit_ms=analysis.summary.priced_ms, reachable_ms=analysis.summary.priced_ms)
+    causes = {"compute": 0.4, "host": 0.5, "loader": 0.1}
+    summary = replace(summary, steady_causes=causes, causes=causes, rank_wait_ms=None)
+
+    def said(*, apart: bool) -> str:
+        features = replace(analysis.trace.features, stacks=True, stacks_apart=apart)
+        return distance_of(replace(analysis, summary=summary, trace=replace(analysis.trace, features=features)))
+
+    assert "(stacks were recorded, which slows the CPU)" in said(apart=False)
+    assert said(apart=True).startswith("Faster kernels alone would not shorten the step: the CPU limits it")
+    assert "stacks" not in said(apart=True)
 
 
 def test_a_step_that_other_ranks_hold_up_is_not_said_to_be_as_long_with_faster_kernels_on_all() -> None:

@@ -29,6 +29,8 @@ from advisor.trace import read
 from advisor.views import owners
 from advisor.views.headline import ALL_RANKS, _why_startup, reordered
 from advisor.views.phrasing import (
+    AT_ONCE,
+    AT_ONCE_BRIEFLY,
     BRIEFLY,
     COLUMNS,
     LACKING,
@@ -393,7 +395,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     on_cpu = {cause: (BRIEFLY[cause], ON_CPU.get(cause, "")) for cause in BRIEFLY}
     phrases = {cause: (*on_cpu[cause], *(ON_GPU[cause].format(device=word) for word in WORDS)) for cause in BRIEFLY}
     phrases["communication"] += (*(WAITING.format(device=word) for word in WORDS), WAITING_BRIEFLY)
-    phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY)
+    phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY, AT_ONCE.format(device="GPU"), AT_ONCE_BRIEFLY)
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
     phrases["loader"] += (PIPELINE.format(device="GPU"),)
@@ -509,3 +511,30 @@ def test_where_there_is_room_for_it_a_name_keeps_the_call_and_its_place() -> Non
 def test_a_name_of_one_long_word_is_cut_in_no_time() -> None:
     """53 kB of a fuzzed file took ten seconds: from each of its letters the rest of the word was searched for colons."""
     assert short_name("a" * 2_000_000, 40) == "a" * 19 + "…" + "a" * 19
+
+
+def interrupted(*pauses_us: int) -> TraceBuilder:
+    """Six steps of 20 kernels of 100 us, and Python of so long in each."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for pause in pauses_us:
+        with b.step():
+            with b.python("train.py(7): reads"):
+                b.idle(us=pause)
+            for _ in range(20):
+                with b.op("aten::linear", us=100):
+                    b.kernel("volta_sgemm_128x64_nn", us=100)
+            b.sync()
+    return b
+
+
+def test_one_long_stretch_of_the_host_is_not_said_to_be_python_and_launches() -> None:
+    """15 ms in one step of six, and 1 ms in each other: three quarters of the host's time in one stretch."""
+    said = made(lambda: interrupted(1_000, 1_000, 1_000, 15_000, 1_000, 1_000)).headline
+    assert said is not None
+    assert AT_ONCE.format(device="GPU") in said.text
+
+
+def test_the_same_time_in_every_step_is_python_and_launches() -> None:
+    said = made(lambda: interrupted(*(3_333,) * 6)).headline
+    assert said is not None
+    assert ON_GPU["host"].format(device="GPU") in said.text

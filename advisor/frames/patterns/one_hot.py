@@ -17,6 +17,8 @@ from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import COPIES, PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
 from advisor.intervals import distinct
+from advisor.roofline.limits import rates_of
+from advisor.timeline.context import Context
 from advisor.timeline.operator_names import is_view
 
 _SCATTERS = ("aten::scatter_", "aten::scatter")
@@ -32,8 +34,8 @@ _MOST, _REACH = 20_000, 400
 _LOOKUP, _SUMMED, _BY_INDEX, _CALL = 1.0, 1.5, 100.0, 60_000.0
 """ns on one core of a lookup and of a sum by index, for each number of a row; of a lookup's gradient for each index besides, which
 it adds one after the other; and of each call."""
-_GPU_BYTE, _GPU_CALL = 1 / 400, 10_000.0
-"""ns a byte and a call on a GPU, carefully."""
+_GPU_RATE, _GPU_PART, _GPU_CALL = 400.0, 0.5, 10_000.0
+"""On a GPU, carefully: bytes a ns where its memory's rate is not known, the part of that rate elsewhere, and ns of each call."""
 
 
 class _Role(Enum):
@@ -107,10 +109,18 @@ def _cheap(tree: Tree, matrix: Matrix, trains: bool) -> float:
     table = sum(matrix.columns * width for width in matrix.wide)
     calls = len(matrix.wide) * (1 + trains)
     if not tree.context.cpu_program:
-        return calls * _GPU_CALL + _GPU_BYTE * 4 * ((3 + 3 * trains) * wide + 2 * trains * table)
+        moved = 4 * ((3 + 3 * trains) * wide + 2 * trains * table)
+        return calls * _GPU_CALL + moved / tree.context.once(_gpu_rate)
     forward = (_SUMMED if matrix.sums else _LOOKUP) * wide + (table if matrix.sums else 0)
     gradient = _SUMMED * wide + table + (0 if matrix.sums else _BY_INDEX * matrix.rows * len(matrix.wide))
     return calls * _CALL + forward + trains * gradient
+
+
+def _gpu_rate(context: Context) -> float:
+    """Bytes that a lookup moves in a ns: half of what the slowest of the devices reaches."""
+    rates = [rates_of(context, device) for device in context.recording.devices]
+    memory = [one.reachable("memory") if one else None for one in rates]
+    return min((_GPU_PART * rate if rate else _GPU_RATE for rate in memory), default=_GPU_RATE)
 
 
 def _matrices(tree: Tree) -> list[Matrix]:

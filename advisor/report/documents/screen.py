@@ -191,8 +191,9 @@ def _fitting(first: str, parts: Sequence[tuple[str, float]], width: int, digits:
 
 def distance_of(analysis: Analysis) -> str:
     """Return how far the step of an analysis is from what the device can do."""
-    stacks, precision = analysis.trace.features.stacks, analysis.program.precision if analysis.program else None
-    told = limit(analysis.summary, stacks=stacks, headline=analysis.headline, precision=precision)
+    features, precision = analysis.trace.features, analysis.program.precision if analysis.program else None
+    slowed = features.stacks and not features.stacks_apart
+    told = limit(analysis.summary, stacks=slowed, headline=analysis.headline, precision=precision)
     return told or _unmodelled(analysis)
 
 

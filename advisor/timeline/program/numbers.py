@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints, coded
+from advisor.intervals import Ints, coded, fetch
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.kernel_names import DTYPES
@@ -24,6 +24,8 @@ _WRAPPED = re.compile(
 )
 _CONVERTS = frozenset(("aten::to", "aten::_to_copy"))
 _AUTOCAST = re.compile(r"^aten::_autocast_to_|^fused__autocast_to")
+
+_HALVES = {"fp16", "bf16"}
 
 
 def precision(context: Context) -> str | None:
@@ -45,12 +47,20 @@ def _by_kernels(context: Context) -> dict[str, int]:
     matrix[list(products)] = True
     rows = rows[matrix[work.name[rows]]]
     types = context.op_column(work.launch[rows], "types")
+    op = fetch(context.recording.host.name, fetch(context.recording.host.attributes.op, work.launch[rows]))
+    own = np.array([*(name.startswith("aten::") for name in context.names), False], np.bool_)[op]
     raw = context.raw_dtypes
     out: dict[str, int] = {}
-    for name, kind, ns in _summed(work.name[rows], types, (work.end - work.start)[rows]):
+    for name, kinds, ns in _summed(
+        work.name[rows], np.where(types >= 0, 2 * types + own, -1), (work.end - work.start)[rows]
+    ):
+        kind, torch = kinds >> 1, bool(kinds & 1)
         text = context.names[name][:500]
         format_ = "fp4" if _FP4.search(text) else context.kernel_names[name].dtype
-        format_ = format_ or (DTYPES.get(raw[kind]) if kind >= 0 else None) or ""
+        known = DTYPES.get(raw[kind]) if kind >= 0 else None
+        # f16 in a name may stand for either format of 16 bits, as in those of cuDNN's attention.
+        format_ = known if format_ is None or (torch and {format_, known} == _HALVES) else format_
+        format_ = format_ or ""
         out[format_] = out.get(format_, 0) + ns
     return out
 
