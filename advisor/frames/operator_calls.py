@@ -359,28 +359,31 @@ def _without_pauses(context: Context) -> tuple[Ints, Ints]:
 
 
 def _pauses(context: Context) -> tuple[Ints, Ints]:
-    """Collections of garbage between two turns of a loop, and the row of the operator behind each.
+    """Longer stretches between operators that are a loop's, and the row of each: the objects that it makes are their reason.
 
-    A view for each element is an object: the collector runs when so many have been made. A call of gc.collect() stands outside
-    of such a loop.
+    A view for each element is an object. Python makes these behind an unbind, and its collector runs when so many have been made;
+    a call of gc.collect() stands outside of such a loop.
     """
     ledger, host, rows = context.ledger, context.recording.host, nodes(context)
-    pauses = np.flatnonzero(ledger.through("gc"))
-    loops = looped(context) | _unbinds(context, rows) if len(pauses) else np.zeros(len(rows), np.bool_)
+    pauses, wraps = ledger.through("gc"), ledger.through("host") & (ledger.dur_ns >= LONGEST_NS)
+    found = np.flatnonzero(pauses | wraps)
+    unbinds = _unbinds(context, rows) if len(found) else np.zeros(len(rows), np.bool_)
+    loops = unbinds | (looped(context) if pauses.any() else False)
     here = np.flatnonzero(context.top(rows) & (host.thread[rows] == main_thread(context.recording)))
     if not loops.any() or len(here) < 2:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     here = here[np.argsort(host.start[rows[here]], kind="stable")]
     starts = host.start[rows[here]]
-    at = np.searchsorted(starts, ledger.end_ns[pauses])
+    at = np.searchsorted(starts, ledger.end_ns[found])
     inside = (at > 0) & (at < len(here))
-    pauses, behind, before = pauses[inside], here[at[inside]], here[at[inside] - 1]
+    found, behind, before = found[inside], here[at[inside]], here[at[inside] - 1]
     functions: dict[tuple[str, str], int] = {}
     of_line = np.array([functions.setdefault((p.file, p.function), len(functions)) for p in host.places], np.int64)
     line = host.attributes.user[rows]
-    turns = loops[before] & loops[behind] & (line[before] >= 0) & (line[behind] >= 0)
+    turns = pauses[found] & loops[before] & loops[behind] & (line[before] >= 0) & (line[behind] >= 0)
     turns[turns] = of_line[line[before[turns]]] == of_line[line[behind[turns]]]
-    return pauses[turns], behind[turns]
+    made = wraps[found] & unbinds[before]
+    return np.concatenate([found[turns], found[made]]), np.concatenate([behind[turns], before[made]])
 
 
 def python(context: Context) -> tuple[Ints, Ints]:

@@ -64,3 +64,22 @@ def test_a_collection_that_a_loop_brings_on_is_no_finding_of_its_own() -> None:
     assert "cpu/gc-pause" not in rules
     rules = [finding.rule for finding in analyze(trace_of(looping(collects="behind the loop").to_json())).findings]
     assert "cpu/gc-pause" in rules
+
+
+def test_python_behind_an_unbind_makes_its_objects() -> None:
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(2):
+        with b.step():
+            with b.op("aten::unbind", us=5):
+                for _ in range(1000):
+                    with b.op("aten::select", us=1):
+                        pass
+            b.idle(us=900)
+            with b.op("aten::mm", us=100):
+                pass
+            b.idle(us=500)
+            with b.op("aten::mm", us=100):
+                pass
+    calls = trace_of(b.to_json()).operator_calls
+    cost = calls.groupby("name")["cost_ns"].sum()
+    assert (cost["aten::unbind"] + cost["aten::select"], cost["aten::mm"]) == (2 * 1_900_000, 2 * 200_000)
