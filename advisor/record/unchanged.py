@@ -73,7 +73,7 @@ class Note:
     free: bool
     graded: bool
     number: int
-    """How many operators these lines called before it in the step."""
+    """Number of operators that these lines called before it in the step."""
     seconds: float = 0.0
 
     @property
