@@ -218,11 +218,11 @@ def priced(
         shared = [claims[other].rule.id for other in others if other >= 0]
         ns = free(index)
         free_ns = round(float(ns.sum()))
-        most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + error)
+        most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + _UP_TO * error)
         saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared, error)
         if saving is not None and shared:
             all_ns = int(dur_ns[segments].sum())
-            most_ns = max(all_ns - held_ns(claim), 0.0) * (1 + error)
+            most_ns = max(all_ns - held_ns(claim), 0.0) * (1 + _UP_TO * error)
             whole = _saving(claim, all_ns, most_ns, whole_ns, whole_ms, whole_ms, [], error)
             saving = _with_alone(saving, whole, whole_ms)
         if saving is not None and (saving.high_share < ranking.HARDLY or _is_little(saving, claim, claims)):
@@ -274,6 +274,8 @@ def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:
     return sorted(bundles(by_rule, {rule: claim.acts for rule, claim in by_rule.items()}), key=place, reverse=True)
 
 
+_UP_TO, _WIDEST = 1.5, 1 / 3
+"""Times the error of the times by which a saving may be larger, where its range is no wider for that than this share of the step."""
 _LEAST_LEFT = 0.25
 """Of the error of the times, the part of the step that no fix takes."""
 
@@ -281,7 +283,7 @@ _LEAST_LEFT = 0.25
 def more_for(error: float) -> str:
     """Return what a basis says of the part by which times may be too low; empty for none."""
     words = "more at the upper end, for what differs from run to run and what runs faster beside it"
-    return f"; {100 * error:.3g} % {words}" if error else ""
+    return f"; {100 * error:.3g} to {100 * _UP_TO * error:.3g} % {words}" if error else ""
 
 
 _OTHER, _TELLS_ALONE = 1.5, 0.01
@@ -319,8 +321,10 @@ def _saving(
     low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
     # What a saving may be more for the error of its times is never all that is left of the step.
     bound_ms = max(left_ms - error * _LEAST_LEFT * whole_ms, 0.0)
-    high = max(0.0, min(high_part * free_ms * (1 + error), most_ns / whole_ns * whole_ms, bound_ms))
-    low = min(low_part * free_ms, high)
+    own_ms, low_ms = high_part * free_ms, low_part * free_ms
+    more_ms = min(own_ms * (1 + _UP_TO * error), low_ms + _WIDEST * whole_ms)
+    high = max(0.0, min(max(own_ms * (1 + error), more_ms), most_ns / whole_ns * whole_ms, bound_ms))
+    low = min(low_ms, high)
     basis = f"bound: {100 * low_part:.3g} to {100 * high_part:.3g} % of the time it owns; {replay.basis}"
     basis += more_for(error)
     if shared:

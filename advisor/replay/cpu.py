@@ -28,10 +28,10 @@ _PACE = {"compute": "operators", "communication": "collectives", "loader": "load
 
 
 _ERROR = 0.2
-"""Of a saving: what the profiler takes is known so well, medians of two runs of a program differ by up to 5 %, and what is beside
-a fault runs faster without it, as more of the cache is its own and less memory is asked for and given back. Of 13 programs measured
-without a profiler 9 returned more than the upper end without this (benchmarks/cpu_programs); of the 19 of cpu_next and cpu_third
-whose fault is named, 8 returned more than the upper end with 0.08 of it, and 3 with this; none returned less than the lower end."""
+"""Of a saving, and up to half as much more where its range stays narrow: what the profiler takes is known so well, medians of two
+runs of a program differ by up to 5 %, and what is beside a fault runs faster without it, as more of the cache is its own and less
+memory is asked for and given back. Of 13 programs measured without a profiler 9 returned more than the upper end without this
+(benchmarks/cpu_programs), and with this part alone 11 of 35 of three sets, and none less than the lower end (docs/replay.md)."""
 
 
 class Thread:
