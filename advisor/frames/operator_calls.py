@@ -20,6 +20,7 @@ from advisor.timeline.calls import BACKWARD, FORWARD
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.ledger import OWNED
+from advisor.timeline.source import Place
 
 SCHEMA = Schema(
     "operator_calls",
@@ -220,15 +221,20 @@ def _loop_share(context: Context, rows: Ints, length: Ints, element: Bools, pick
     loops = loops & (line >= 0)
     if not (loops & picking).any():
         return share
-    functions: dict[tuple[str, str], int] = {}
-    of_line = np.array([functions.setdefault((p.file, p.function), len(functions)) for p in host.places], np.int64)
+    of_line = _functions(host.places)
+    count = int(of_line.max()) + 1
     function = np.where(loops, of_line[np.maximum(line, 0)], -1)
     counted = loops & context.top(rows) & (length < _SMALL_NS)
-    calls = summed(function[counted], 1, len(functions))
-    picks = summed(function[counted & element], 1, len(functions))
+    calls, picks = summed(function[counted], 1, count), summed(function[counted & element], 1, count)
     known = loops & np.isin(function, distinct(function[loops & picking]))
     share[known] = picks[function[known]] / np.maximum(calls[function[known]], 1)
     return share
+
+
+def _functions(places: Sequence[Place]) -> Ints:
+    """Return the number of each line's function."""
+    functions: dict[tuple[str, str], int] = {}
+    return np.array([functions.setdefault((one.file, one.function), len(functions)) for one in places], np.int64)
 
 
 def _numbers(context: Context, rows: Ints) -> Bools:
@@ -377,9 +383,7 @@ def _pauses(context: Context) -> tuple[Ints, Ints]:
     at = np.searchsorted(starts, ledger.end_ns[found])
     inside = (at > 0) & (at < len(here))
     found, behind, before = found[inside], here[at[inside]], here[at[inside] - 1]
-    functions: dict[tuple[str, str], int] = {}
-    of_line = np.array([functions.setdefault((p.file, p.function), len(functions)) for p in host.places], np.int64)
-    line = host.attributes.user[rows]
+    of_line, line = _functions(host.places), host.attributes.user[rows]
     turns = pauses[found] & loops[before] & loops[behind] & (line[before] >= 0) & (line[behind] >= 0)
     turns[turns] = of_line[line[before[turns]]] == of_line[line[behind[turns]]]
     made = wraps[found] & unbinds[before]
