@@ -275,7 +275,7 @@ def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:
 
 
 _UP_TO, _WIDEST = 1.5, 1 / 3
-"""Times the error of the times by which a saving may be larger, where its range is no wider for that than this share of the step."""
+"""Times the error by which a saving may be larger, where its range is no wider for that than this share of the step."""
 _LEAST_LEFT = 0.25
 """Of the error of the times, the part of the step that no fix takes."""
 
