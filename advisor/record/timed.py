@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.record import timing
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -22,12 +24,10 @@ class Timed:
 
     def __call__(self, rank: int, *arguments: Any) -> Any:
         """Run the function as the process *rank*, measured; what was found lies beside ``out``."""
-        from advisor.record import measure
-
         # All ranks have to end with the same step, or one would wait for the others.
-        run = measure.Run(self.check, measure.most_of_ranks(self.most, self.least), self.least, float("inf"), self.by)
-        out = measure.of_rank(self.out, rank)
-        outside = measure.watch_files(self.root, out) if self.check else []
+        run = timing.Run(self.check, timing.most_of_ranks(self.most, self.least), self.least, float("inf"), self.by)
+        out = timing.of_rank(self.out, rank)
+        outside = timing.watch_files(self.root, out) if self.check else []
         error = "an exception"
         try:
             with run.listening():

@@ -449,7 +449,7 @@ def test_what_comes_once_in_several_steps_is_in_the_mean(
 
 @pytest.mark.parametrize("bare_ms", [(10.0, 10.0, 10.0), ()])
 def test_a_saving_above_what_its_rows_take_says_why(bare_ms: tuple[float, ...], tmp_path: Path) -> None:
-    """An argsort for a rank takes 4 of 10 ms: 92 to 100 % of them go, and where the bare step is known three tenths more at most."""
+    """An argsort for a rank takes 4 of 10 ms: 92 to 100 % of them go, and up to 30 % more where the bare step is known."""
     b = TraceBuilder(None, host_us=0, record_shapes=True)
     if bare_ms:
         b.ran_with(unprofiled_step_ms=bare_ms)

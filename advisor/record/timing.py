@@ -1,0 +1,348 @@
+"""One run of a program without a profiler: its steps, its first losses and outputs, and what it writes.
+
+In a run for checking what is random repeats: samples are seeded by their index, dropout by the number of the step, and compiled
+code draws what eager code draws.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from advisor import files
+from advisor.record.measured import Figure, Measured
+
+SEED = 20_24
+MOST_FIGURES = 16
+"""Losses or outputs that are kept of a run for checking."""
+_SHOWN = 16
+"""Numbers of an output that are kept beside its mean and size."""
+_MOST_FILES = 50
+_FEWEST, _LONG = 6, 5.0
+"""Steps that are enough where they take so many times the seconds that are asked for."""
+_RANKS = 2
+"""Times the least count of steps that several ranks take."""
+_WATCHED = 3
+"""Steps from which it is decided what a step is."""
+
+
+def most_of_ranks(most: int, least: int) -> int:
+    """Return the steps after which each of several ranks ends."""
+    return min(most, _RANKS * least)
+
+
+def of_rank(out: Path, rank: int) -> Path:
+    """Return the file of one of several ranks."""
+    return out.with_suffix(f".rank{rank}.json")
+
+
+class Run:
+    """One run: what it listens to, and what it found. Its steps end the program once there are enough."""
+
+    def __init__(self, check: bool, most: int, least: int, seconds: float, unit: str | None = None) -> None:
+        import torch
+
+        self.pid = os.getpid()
+        self.ended = False
+        self.left_to_ranks = False
+        """True once ranks that the program starts are measured in its place."""
+        self.main: tuple[str, ...] = ()
+        """File of a module that is run as the program: it is gone from the modules at the end."""
+        self._torch = torch
+        self._check, self._most, self._least, self._seconds = check, most, least, seconds
+        self._figures: dict[str, list[tuple[int, Any]]] = {"loss": [], "output": []}
+        self._stamps: list[tuple[Any, float]] = []
+        self._depth = self._updates = 0
+        self._begun = self._first = time.perf_counter()
+
+        from advisor.record.hooks import Hooks
+        from advisor.record.settings import Settings
+        from advisor.record.steps import Steps
+
+        self._settings = Settings()
+        self._steps: Steps[tuple[Any, float]] = Steps(_WATCHED, self._boundary, _stamp, unit)
+        self._hooks = Hooks(self._settings, self._steps)
+        self._hooks.recording = True  # so that loaders and autocast regions are noted
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Seed, and listen while the block runs."""
+        from advisor.record import places
+
+        _seed(SEED)
+        places.begin()
+        self._hooks.install()
+        backward = self._torch.autograd.backward
+        handles: list[Any] = []
+        if self._check:
+            self._torch.autograd.backward = self._keeping_losses(backward)
+            handles = self._repeatable()
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            if self._check:
+                self._torch.autograd.backward = backward
+            self._hooks.remove()
+
+    @property
+    def idle(self) -> bool:
+        """True until a step was found."""
+        return not self._steps.stamps and not self._stamps
+
+    def leave(self, out: Path, error: str, outside: Sequence[str]) -> None:
+        """Write what was found."""
+        files.write(out, msgspec.json.encode(self.measured(error, outside)))
+
+    def measured(self, error: str, outside: Sequence[str]) -> Measured:
+        """Return what was found, read back from the device."""
+        from advisor.record.environment import usable_cores
+        from advisor.record.stamps import milliseconds
+
+        stamps = self._all_stamps
+        wall = milliseconds([stamp for stamp, _ in stamps])
+        summary = self._settings.summary()
+        return Measured(
+            error=error,
+            ended=self.ended,
+            unit=self._steps.unit,
+            step_ms=wall,
+            cpu_ms=tuple(round((after - before) * 1e3, 4) for (_, before), (_, after) in pairwise(stamps)),
+            losses=tuple(map(_figure, self._figures["loss"])),
+            outputs=tuple(map(_figure, self._figures["output"])),
+            autocast=tuple(sorted({region.dtype for region in summary["autocast"]})),
+            outside=tuple(outside),
+            loaded=tuple(sorted({*_loaded(), *self.main})),
+            torch=str(self._torch.__version__),
+            device=_device(self._torch),
+            cores=usable_cores(),
+            seconds=round(time.perf_counter() - self._begun, 3),
+        )
+
+    # ---- steps
+
+    @property
+    def _all_stamps(self) -> list[tuple[Any, float]]:
+        """Stamps of all boundaries: the first that is heard of here is the last of those before it."""
+        before = self._steps.stamps
+        return [*before, *(self._stamps[1:] if before else self._stamps)]
+
+    def _boundary(self) -> None:
+        if not self._stamps:
+            self._first = time.perf_counter()  # the steps before it are few
+        self._stamps.append(_stamp())
+        steps = len(self._all_stamps) - 1
+        seconds = time.perf_counter() - self._first
+        enough = steps >= self._least and seconds >= self._seconds
+        long = 0 < self._seconds < float("inf") and steps >= _FEWEST and seconds >= _LONG * self._seconds
+        if steps >= self._most or enough or long:
+            from advisor.record.session import Finished
+
+            self.ended = True
+            raise Finished
+
+    # ---- what is computed
+
+    def _listens(self) -> bool:
+        return os.getpid() == self.pid and threading.current_thread() is threading.main_thread()
+
+    def _keep(self, kind: str, value: Any) -> None:
+        kept = self._figures[kind]
+        if len(kept) < MOST_FIGURES:
+            kept.append((self._updates, value))
+
+    def _keeping_losses(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(tensors: Any, *args: Any, **options: Any) -> Any:
+            if self._listens() and not self._torch.compiler.is_compiling():
+                self._keep("loss", _copies(self._torch, tensors))
+            return original(tensors, *args, **options)
+
+        return backward
+
+    def _repeatable(self) -> list[Any]:
+        """Make what is random repeat, whatever draws first; returns the hooks to remove."""
+        from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        _seed_samples()
+        if (inductor := getattr(self._torch, "_inductor", None)) is not None:
+            inductor.config.fallback_random = True
+        else:
+            os.environ.setdefault("TORCHINDUCTOR_FALLBACK_RANDOM", "1")
+        return [
+            register_module_forward_pre_hook(self._call_begins),
+            register_module_forward_hook(self._call_ends, always_call=True),
+            register_optimizer_step_post_hook(self._updated),
+        ]
+
+    def _call_begins(self, _module: Any, _inputs: Any) -> None:
+        if not self._torch.compiler.is_compiling() and self._listens():
+            self._depth += 1
+
+    def _call_ends(self, _module: Any, _inputs: Any, output: Any) -> None:
+        if not self._torch.compiler.is_compiling() and self._listens():
+            self._depth = max(self._depth - 1, 0)
+            if not self._depth:
+                self._keep("output", _copies(self._torch, output))
+
+    def _updated(self, _optimizer: Any, _args: Any, _options: Any) -> None:
+        if self._listens():
+            self._updates += 1
+            _seed(SEED + self._updates)
+
+
+# ---- figures
+
+
+def _copies(torch: Any, value: Any, most: int = 8) -> list[Any]:
+    """Copy the tensors in *value*, on their device: what holds them may be written again."""
+    found: list[Any] = []
+    waiting = [value]
+    while waiting and len(found) < most:
+        part = waiting.pop(0)
+        if isinstance(part, torch.Tensor):
+            if part.is_floating_point() or part.dtype in (torch.int64, torch.int32, torch.bool):
+                found.append(part.detach().clone())
+        elif isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
+    return found
+
+
+def _figure(kept: tuple[int, Any]) -> Figure:
+    """Read back what was copied behind so many updates: of each tensor its size, mean, mean size, and some of its numbers."""
+    numbers: list[float] = []
+    dtypes = set()
+    for tensor in kept[1]:
+        dtypes.add(str(tensor.dtype).removeprefix("torch."))
+        flat = tensor.flatten().double().cpu()
+        numbers.append(float(flat.numel()))
+        if flat.numel() > 1:
+            numbers += [float(flat.mean()), float(flat.abs().mean())]
+        stride = max(1, flat.numel() // _SHOWN)
+        numbers += [float(number) for number in flat[::stride][:_SHOWN]]
+    return Figure(numbers=tuple(numbers), dtypes=tuple(sorted(dtypes)), updates=kept[0])
+
+
+def _stamp() -> tuple[Any, float]:
+    from advisor.record.stamps import clock
+
+    return clock(), time.process_time()
+
+
+def _device(torch: Any) -> str | None:
+    return torch.cuda.get_device_name() if torch.cuda.is_initialized() else None
+
+
+# ---- what is random
+
+
+def _seed(number: int) -> None:
+    random.seed(number)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(number % (1 << 32))
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(number)
+
+
+class _Seeded:
+    """A dataset that seeds each sample by its index, in whichever process it is read."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        _seed(_number(index))
+        return self._dataset[index]
+
+
+class _SeededBatches(_Seeded):
+    """The same of a dataset that returns several samples at once."""
+
+    def __getitems__(self, indices: Any) -> Any:
+        _seed(_number(tuple(indices)))
+        return self._dataset.__getitems__(indices)
+
+
+def _number(index: Any) -> int:
+    import zlib
+
+    return SEED + zlib.crc32(repr(index).encode())
+
+
+def _seed_samples() -> None:
+    """Let datasets of loaders seed each sample, and leave the generators of the training process as they were."""
+    import torch
+    from torch.utils.data._utils import fetch
+
+    original = fetch._MapDatasetFetcher.fetch
+
+    def seeded(fetcher: Any, index: Any) -> Any:
+        if not isinstance(fetcher.dataset, _Seeded):
+            several = getattr(fetcher.dataset, "__getitems__", None)
+            fetcher.dataset = (_SeededBatches if several else _Seeded)(fetcher.dataset)
+        numpy = sys.modules.get("numpy")
+        states = random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
+        try:
+            return original(fetcher, index)
+        finally:
+            random.setstate(states[0])
+            torch.set_rng_state(states[1])
+            if numpy:
+                numpy.random.set_state(states[2])
+
+    fetch._MapDatasetFetcher.fetch = seeded
+
+
+# ---- the process
+
+
+def watch_files(root: Path, out: Path) -> list[str]:
+    """Return a list that grows by the files outside *root* that this process opens to write."""
+    import tempfile
+
+    inside = tuple(os.path.realpath(folder) + os.sep for folder in (root, tempfile.gettempdir(), "/dev", "/proc"))
+    own = os.path.realpath(out)
+    found: list[str] = []
+    process = os.getpid()
+
+    def audit(event: str, args: tuple[Any, ...]) -> None:
+        if event != "open" or len(found) >= _MOST_FILES or os.getpid() != process:
+            return
+        path, mode, flags = args
+        writes = any(sign in mode for sign in "wax+") if isinstance(mode, str) else bool(flags & _WRITING)
+        if not writes or not isinstance(path, str | bytes | os.PathLike):
+            return
+        full = os.path.realpath(os.fsdecode(path))
+        cached = f"{os.sep}__pycache__{os.sep}" in full or ".advisor-" in full
+        if not full.startswith(inside) and full != own and not cached and full not in found:
+            found.append(full)
+
+    sys.addaudithook(audit)
+    return found
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+
+def _loaded() -> Iterator[str]:
+    """Yield the files of the modules that were imported, libraries' left out."""
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and "site-packages" not in path and not path.startswith(sys.base_prefix):
+            yield os.path.realpath(path)
