@@ -8,6 +8,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from advisor.frames.shapes import MOST_ELEMENTS, first_shape
 from advisor.intervals import Bools, Ints
 from advisor.roofline.limits import modelled_work
 from advisor.roofline.recording import divided
@@ -23,18 +24,14 @@ _ATTENDS = re.compile(r"^aten::(?:_softmax|_safe_softmax|scaled_dot_product_atte
 """Operators over the lengths of sequences, in which each number depends on all others."""
 
 
-_FIRST = re.compile(r"^\[\[([\d,]+)\]")
-"""Shape of the first operand, where it is a tensor of one dimension or more."""
-
-
 def elements(context: Context, rows: Ints) -> Ints:
     """Numbers of each row's first tensor; 0 where its shape was not recorded, and of a list of tensors."""
     dims = context.op_column(rows, "dims")
     codes, of = np.unique(dims, return_inverse=True)
     counts = np.zeros(len(codes), np.int64)
     for at, code in enumerate(codes.tolist()):
-        if code >= 0 and (first := _FIRST.match(context.shape_texts[code])):
-            counts[at] = math.prod(int(length) for length in first[1].split(","))
+        if code >= 0 and (shape := first_shape(context.shape_texts[code])):
+            counts[at] = min(math.prod(shape), MOST_ELEMENTS)
     found: Ints = counts[of.ravel()]
     return found
 

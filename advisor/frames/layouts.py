@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 import numpy as np
 
 from advisor.frames.schema import integer, real
+from advisor.frames.shapes import first_shape
 from advisor.intervals import Bools, Ints, fetch
 from advisor.roofline.limits import Floats
 from advisor.timeline.calls import BACKWARD, OP
@@ -24,15 +24,7 @@ _SIZED = ("aten::convolution", "aten::convolution_backward", "aten::convolution_
 _CONTIGUOUS = ("aten::native_group_norm", "aten::instance_norm")
 _CONVOLVED = "aten::convolution"
 _INSTANCE = "aten::instance_norm"
-_SHAPE = re.compile(r"\[\[([\d,]*)\]")
 _IMAGE = 4
-
-
-@lru_cache(maxsize=4096)
-def _first(shapes: str) -> tuple[int, ...]:
-    """Sizes of the first operand; empty where they are unknown."""
-    found = _SHAPE.match(shapes)
-    return tuple(int(size) for size in found[1].split(",")) if found is not None and found[1] else ()
 
 
 def _operators(context: Context) -> tuple[Ints, list[tuple[str, tuple[int, ...]]]]:
@@ -44,7 +36,7 @@ def _operators(context: Context) -> tuple[Ints, list[tuple[str, tuple[int, ...]]
     nodes = np.flatnonzero((host.group == OP) & np.isin(host.name, wanted))
     dims = table["dims"][host.row[nodes]].tolist()
     names, texts = context.names, context.shape_texts
-    sizes = [_first(texts[code]) if code >= 0 else () for code in dims]
+    sizes = [first_shape(texts[code]) if code >= 0 else () for code in dims]
     return nodes, [(names[code], size) for code, size in zip(host.name[nodes].tolist(), sizes, strict=True)]
 
 
@@ -96,7 +88,8 @@ def layout_gain(context: Context, launch: Ints, layout: Bools) -> Floats:
         # The backward pass knows it as a batch norm over a batch of one.
         codes = context.op_column(launch, "dims")
         single = np.array(
-            [_first(text)[:1] == (1,) and len(_first(text)) >= _IMAGE for text in context.shape_texts], np.bool_
+            [first_shape(text)[:1] == (1,) and len(first_shape(text)) >= _IMAGE for text in context.shape_texts],
+            np.bool_,
         )
         norm = np.array(["batch_norm" in name for name in context.names], np.bool_)
         op = fetch(host.attributes.op, launch)

@@ -91,3 +91,13 @@ def test_numbers_of_the_first_tensor() -> None:
             with b.op("aten::mm", shapes=shapes, us=5):
                 pass
     assert list(trace_of(b.to_json()).operator_calls["elements"]) == [32 * 65, 0, 0]
+
+
+@pytest.mark.parametrize(("shape", "counted"), [([10**30], 0), ([10**11] * 6, 1 << 62), ([3] * 20, 0)])
+def test_shapes_that_no_tensor_has_end_no_rule(shape: list[int], counted: int) -> None:
+    b = TraceBuilder(None, host_us=0)
+    with b.step(), b.op("aten::mm", shapes=[shape, []], us=5):
+        pass
+    trace = trace_of(b.to_json())
+    assert list(trace.operator_calls["elements"]) == [counted]
+    assert analyze(trace).verdicts.error == []

@@ -106,11 +106,11 @@ def _amid(tree: Tree, one: Pass, life: _Life) -> _Tail | None:
     first run goes on into comes between: it made that run's input. Where a gradient only leads on to the network that is
     updated, no second run follows.
     """
-    step = life.next_step(life.events.index(one))
+    at = life.events.index(one)
+    step = life.next_step(at)
     count = len(one.shapes) - step.total() if step is not None else 0
     if count <= 0 or Counter(one.shapes[count:]) != step:
         return None
-    at = life.events.index(one)
     fates = {life.of(at, shape, one.shapes.count(shape)) for shape in set(one.shapes[:count])}
     if not fates <= {UNUSED, SHARED} or UNUSED not in fates:
         return None
