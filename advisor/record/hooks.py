@@ -1,7 +1,8 @@
 """Listening to a program: torch's loaders, optimizers and the like tell what they do, as long as something is recorded.
 
 Methods are replaced on torch's own classes and put back by :meth:`Hooks.remove`. Other processes and other threads than the
-one that listens are not heard: worker processes inherit the replaced methods, and must not record.
+one that listens are not heard: worker processes inherit the replaced methods, and must not record. Where the first thread
+shows no sign of a step and another one calls modules, as in a server, that one is listened to.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from torch.utils.data import _utils, dataloader
 from advisor.record.loops import Loops, caller
 from advisor.record.prompts import Prompts
 from advisor.record.settings import Settings
-from advisor.record.steps import CALLS, OPTIMIZER, TURNS, Steps
+from advisor.record.steps import CALLS, OPTIMIZER, TURNS, UNITS, Steps
 
 Method = Callable[..., Any]
 _CALL = torch.nn.Module._call_impl.__code__
+_ENOUGH_CALLS = 3
+"""Calls of modules in another thread after which that one is listened to."""
 
 
 class Hooks:
@@ -46,6 +49,8 @@ class Hooks:
         self._steps = steps
         self._on_other = on_other
         self._pid, self._thread = os.getpid(), threading.get_ident()
+        self._home = self._thread
+        self._elsewhere: dict[int, int] = {}  # calls of modules in other threads, while there is no sign of a step in ours
         self._originals: list[tuple[Any, str, Any, Any]] = []
         self._stepping: dict[type, Method] = {}
         self._put_away: dict[
@@ -64,6 +69,21 @@ class Hooks:
     def _listens(self) -> bool:
         """Tell whether this is the process and the thread that are recorded."""
         return threading.get_ident() == self._thread and os.getpid() == self._pid
+
+    def _takes_over(self) -> None:
+        """Listen to the thread of a call instead, a server's say, where ours has shown no sign of a step, and that one several."""
+        steps, thread = self._steps, threading.get_ident()
+        if steps is None or self.recording or os.getpid() != self._pid or any(map(steps.count, UNITS)):
+            return
+        self._elsewhere[thread] = self._elsewhere.get(thread, 0) + 1
+        if self._elsewhere[thread] >= _ENOUGH_CALLS:
+            self._elsewhere.clear()
+            self._thread, self._inside, self._call_depth = thread, True, 0
+
+    def _comes_back(self) -> None:
+        """Listen to the first thread again: it trains."""
+        if not self.recording and threading.get_ident() == self._home:
+            self._thread = self._home
 
     # ---- installing
 
@@ -244,6 +264,8 @@ class Hooks:
         return profile_hook_step
 
     def _stepped(self, optimizer: int) -> None:
+        if self._thread != self._home:
+            self._comes_back()
         if self._originals and self._steps is not None and self._listens():
             self._optimizer_steps += 1
             if self._calls and self._steps.unit in (None, OPTIMIZER):
@@ -337,6 +359,8 @@ class Hooks:
     # ---- calls of modules, while there is no better sign of a step
 
     def _call_begins(self, module: Any, inputs: Any) -> None:
+        if not self._listens():
+            self._takes_over()
         if self._steps is not None and self._listens():
             if self._inside:
                 self._inside = _within_call(sys._getframe(1))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from advisor.record import script
-from advisor.record.session import Finished, Options, Session
+from advisor.record.leaving import Finished, end_process, endable
+from advisor.record.session import Options, Session
 from advisor.record.spawned import recorded_ranks
 
 NOTHING = 2
@@ -38,10 +39,12 @@ def record(
     session = Session(options, say)
     session.begin()
     try:
-        with recorded_ranks(session, options, say, force=force):
+        with endable(), recorded_ranks(session, options, say, force=force):
             status = script.run(target, module=module)
-    except Finished:
+    except Finished as finished:
         session.end()
+        if finished.from_elsewhere:
+            end_process()
         return 0
     except KeyboardInterrupt:
         say("interrupted")
@@ -67,6 +70,4 @@ def _end_fork(status: int) -> NoReturn:
 
     The profiler's threads did not come along, and Python's way out would wait for them for ever.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    end_process(status)

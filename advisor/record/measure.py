@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     _end_with_parent(os.getppid())
     from advisor.record import script
     from advisor.record.launch import rank
+    from advisor.record.leaving import Finished, end_process, endable
     from advisor.record.spawned import started_ranks
     from advisor.record.timed import Timed
     from advisor.record.timing import Run, most_of_ranks, of_rank, watch_files
@@ -56,8 +57,8 @@ def main(arguments: Sequence[str]) -> int:
         run.left_to_ranks = True
         return Timed(function, asked.out, asked.root, asked.check, asked.most, asked.least, asked.by)
 
-    status, error = 1, ""
-    with run.listening(), started_ranks(timed):
+    status, error, elsewhere = 1, "", False
+    with run.listening(), started_ranks(timed), endable():
         try:
             status = script.run(asked.script, module=asked.module)
             error = "" if status == 0 else "an exception"
@@ -65,10 +66,13 @@ def main(arguments: Sequence[str]) -> int:
             # What ends the program early is ours, and no error.
             status = 0 if run.ended or leaving.code in (None, 0) else 1
             error = "" if status == 0 else f"exit status {leaving.code}"
+            elsewhere = isinstance(leaving, Finished) and leaving.from_elsewhere
     if os.getpid() != run.pid:
         os._exit(status)
     if not run.left_to_ranks:
         run.leave(out, error, outside)
+    if elsewhere:
+        end_process(status)
     return status
 
 

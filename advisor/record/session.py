@@ -19,6 +19,7 @@ from advisor.reading.program_settings import Recorded
 from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
 from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
+from advisor.record.leaving import leave
 from advisor.record.passes import STACK_STEPS, WARMUP, Passes
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
@@ -84,13 +85,6 @@ def _compiles() -> bool:
 def _exchanges() -> bool:
     """Tell whether this is one of several ranks."""
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
-
-
-class Finished(SystemExit):
-    """Ends a script once its recording is done, with exit status 0."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
 
 
 class Session:
@@ -211,7 +205,7 @@ class Session:
             return
         self._guarded(self._step)
         if self._over and self.options.stop and self.written:
-            raise Finished
+            leave()
 
     def _step(self) -> None:
         before = self._passes.recording
@@ -594,8 +588,8 @@ class Session:
         activity = ", ".join(f"{count} {_plural(WORDS[unit], count)}" for unit, count in counts if count)
         if not activity:
             return (
-                "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in the main "
-                "thread of this process. Child processes are not recorded, but for ranks (torchrun, "
+                "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in this "
+                "process. Child processes are not recorded, but for ranks (torchrun, "
                 "torch.multiprocessing.spawn). For a loop that only you can see, use advisor.profile: docs/record.md."
             )
         if self._steps.waits:

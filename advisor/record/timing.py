@@ -147,10 +147,10 @@ class Run:
         enough = steps >= self._least and seconds >= self._seconds
         long = 0 < self._seconds < float("inf") and steps >= _FEWEST and seconds >= _LONG * self._seconds
         if steps >= self._most or enough or long:
-            from advisor.record.session import Finished
+            from advisor.record.leaving import leave
 
             self.ended = True
-            raise Finished
+            leave()
 
     # ---- what is computed
 
