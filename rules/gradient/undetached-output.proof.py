@@ -48,6 +48,11 @@ def update(b: Program, shapes: list[list[int]]) -> None:
         work(b, 10)
 
 
+def average(b: Program, shapes: list[list[int]]) -> None:
+    with b.op("aten::_foreach_lerp_", shapes=[shapes, shapes, []], us=5):
+        pass
+
+
 def zeroed(b: Program, shapes: list[list[int]]) -> None:
     with b.annotation("Optimizer.zero_grad#Adam.zero_grad"), b.op("aten::_foreach_zero_", shapes=[shapes], us=0.5):
         pass
@@ -63,11 +68,13 @@ def training(
     shapes: bool = True,
     steps: int = 4,
     ends: list[list[int]] | None = None,
+    averages: str = "",
 ) -> Program:
     """Four steps of a judge's update of 3 ms, that goes back through the maker for *us*, and of the maker's of 4 ms.
 
     With *zeros* gradients are zeroed, not dropped; with *both* one step behind the two passes updates all. Where the recording
-    *ends* behind the first update of its last step, that is an update of these shapes.
+    *ends* behind the first update of its last step, that is an update of these shapes. The program computes with tensors of the
+    maker's shapes behind its update, or behind the judge's pass, where it *averages* "weights" or "gradients".
     """
     b = Program(device, record_shapes=shapes)
     for step in range(steps):
@@ -86,6 +93,8 @@ def training(
                 update(b, ends)
                 run(b, "gan.py(30): report", 4010, n + 5, back=False)  # as long as what the other steps do here
                 break
+            if averages == "gradients":
+                average(b, MAKER)
             if not both:
                 update(b, JUDGE)
             run(b, "gan.py(10): make", 1000, n + 3, back=False)
@@ -101,6 +110,8 @@ def training(
                 zeroed(b, JUDGE + MAKER)
             else:
                 update(b, MAKER)
+            if averages == "weights":
+                average(b, MAKER)
             if device is not None:
                 b.sync()
     return b
@@ -182,6 +193,17 @@ def kept(us: float = 2000, *, summed: bool = False) -> Program:
 @fires(cost_ms=2.0, occurrences=4, severity="high", line="gan.py:10")
 def the_judges_update_runs_back_through_the_maker() -> Program:
     return training()
+
+
+# When the maker's weights are averaged, what the judge's pass stored is gone.
+@fires(cost_ms=2.0, occurrences=4)
+def a_moving_average_of_the_makers_weights() -> Program:
+    return training(averages="weights")
+
+
+@quiet
+def gradients_that_the_program_averages_itself() -> Program:
+    return training(averages="gradients")
 
 
 @fires(cost_ms=2.0, occurrences=4)

@@ -30,6 +30,7 @@ _LEAST_RUN = 3
 """Nodes of the graph from which on two runs of the same names are taken for one network's."""
 _MOST = 100_000
 USED, UNUSED, SHARED, UNKNOWN = range(4)
+NEVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(eq=False)
@@ -209,7 +210,11 @@ class _Life:
     """Fate of gradients: the events in order, and what of them holds for the whole recording."""
 
     def __init__(
-        self, events: Sequence[Pass | Update | Zeroing], passes: list[Pass], updated: Counter[Shape], uses: set[Shape]
+        self,
+        events: Sequence[Pass | Update | Zeroing],
+        passes: list[Pass],
+        updated: Counter[Shape],
+        uses: dict[Shape, Ints],
     ):
         self.events, self.updated, self.uses = events, updated, uses
         self.stored = Counter(shape for one in passes for shape in one.shapes)
@@ -225,23 +230,31 @@ class _Life:
 
     def of(self, at: int, shape: Shape, count: int) -> int:
         """Return what becomes of *count* gradients of a shape that the event *at* stores."""
-        if shape in self.uses or self.stored[shape] <= self.updated[shape]:
+        if self.stored[shape] <= self.updated[shape]:
             return USED
         if not self.updated[shape]:
-            return UNUSED
+            return USED if shape in self.uses else UNUSED
+        fate, until = self._fate(at, shape, count)
+        times = self.uses.get(shape)
+        if times is not None and np.searchsorted(times, until) > np.searchsorted(times, self.events[at].start):
+            return USED
+        return fate
+
+    def _fate(self, at: int, shape: Shape, count: int) -> tuple[int, int]:
+        """Return what steps and later passes make of *count* gradients of a shape, and when they are gone."""
         used = 0
         for event in self.events[at + 1 :]:
             if isinstance(event, Update):
                 used += event.upto(shape)
                 if used >= count:
-                    return USED
+                    return USED, event.start
                 continue
             begun = event.shapes[shape] if isinstance(event, Zeroing) else event.fresh[shape]
             if begun and (begun < self.number[shape] or (isinstance(event, Pass) and event.added[shape])):
-                return SHARED if used else UNKNOWN
+                return SHARED if used else UNKNOWN, event.start
             if begun:
-                return SHARED if used else UNUSED
-        return SHARED if used else UNKNOWN
+                return SHARED if used else UNUSED, event.start
+        return SHARED if used else UNKNOWN, NEVER
 
     def next_step(self, at: int) -> Counter[Shape] | None:
         """Return what the steps behind a pass update, up to the pass behind them; None where that is not known by number."""
@@ -362,18 +375,20 @@ def _zeroings(tree: Tree) -> list[Zeroing]:
     return [Zeroing(start, Counter(shapes)) for start, shapes in found if shapes]
 
 
-def _used_otherwise(tree: Tree, shapes: set[Shape]) -> set[Shape] | None:
-    """Shapes of tensors that the program itself computes with, neither forward nor in a step; None where lists hide theirs.
+def _used_otherwise(tree: Tree, shapes: set[Shape]) -> dict[Shape, Ints] | None:
+    """When, by shape, the program itself computes with tensors, neither forward nor in a step; None where lists hide theirs.
 
-    An update by hand, gradients of inputs, a moving average of parameters: gradients of such a shape count as used.
+    An update by hand, gradients of inputs, a moving average of parameters: gradients of such a shape that are there at that
+    time count as used.
     """
     host = tree.host
     nodes = tree.outermost
     nodes = nodes[~np.isin(host.attributes.phase[nodes], (BACKWARD, OPTIMIZER))]
     nodes = nodes[tree.codes_of(lambda name: _USES.match(name) is not None)[host.name[nodes]]]
-    used = set[Shape]()
-    _, firsts = np.unique(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF, return_index=True)
-    for node in nodes[firsts].tolist():
+    used: dict[Shape, list[Ints]] = {}
+    kind = host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF
+    _, firsts, of = np.unique(kind, return_index=True, return_inverse=True)
+    for number, node in enumerate(nodes[firsts].tolist()):
         name = tree.context.names[host.name[node]]
         listed = LISTED.match(name) is not None or name.startswith(("aten::_foreach", "c10d::"))
         found = first_operand(tree, node, listed=listed)
@@ -383,5 +398,6 @@ def _used_otherwise(tree: Tree, shapes: set[Shape]) -> set[Shape] | None:
             continue
         if name == _PRODUCT and tree.shapes.operands(int(tree.dims(np.array([node]))[0]))[1:2] != (found[0],):
             continue
-        used.update(shape for shape in found if shape in shapes)
-    return used
+        for shape in set(found) & shapes:
+            used.setdefault(shape, []).append(host.start[nodes[of == number]])
+    return {shape: np.sort(np.concatenate(times)) for shape, times in used.items()}
