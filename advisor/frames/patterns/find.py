@@ -10,6 +10,7 @@ import numpy as np
 from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.attention_copies import attention_copies
+from advisor.frames.patterns.cast_weights import cast_weights
 from advisor.frames.patterns.class_loop import class_loops
 from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
@@ -109,6 +110,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     rebuilt_tables,
     padded_rows,
     weight_penalties,
+    cast_weights,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
