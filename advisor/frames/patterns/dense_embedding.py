@@ -20,9 +20,9 @@ DOUBT = 0.5
 """Part of what is left of a gradient and its update by which that may be more, or less."""
 _SPARSE = {"SGD": (2.5, 100_000), "Adagrad": (9.0, 250_000)}
 _LAZY = (16.0, 300_000)
-"""A sparse gradient and its step, by optimizer, else of SparseAdam: how often as long as the forward lookup of the same rows they take,
-and ns a table besides. On one core, of 2 to 40 % of 12,000 to 200,000 rows of 16 to 768 numbers, uniform and Zipfian: SGD 1.1 to 4,
-Adagrad 6 to 15, SparseAdam 8 to 23 times."""
+"""A sparse gradient and its step, by optimizer, else of SparseAdam: how often as long as the forward lookup of the same rows they
+take, and ns a table besides. On one core, of 2 to 40 % of 12,000 to 200,000 rows of 16 to 768 numbers, uniform and Zipfian, it was
+1.1 to 4 times with SGD, 6 to 15 with Adagrad, 8 to 23 with SparseAdam."""
 _READ_NS = {True: 1.0, False: 0.01}
 """ns that it takes to look a number up on one core of a CPU, and on a GPU, where the lookup was not recorded."""
 _CLASS = re.compile(r"#(\w+)")
@@ -31,9 +31,9 @@ _CLASS = re.compile(r"#(\w+)")
 def dense_embeddings(tree: Tree) -> Occurrences | None:
     """One row per dense gradient of an embedding, with what is done to it: added up, stored, zeroed, and the step of the optimizer.
 
-    ``length`` are the rows of the table and ``repeats`` the indices that a table is given between two steps, at least as many as rows
-    were read; ``part`` is what sparse gradients spare of the time of all tables of that shape, which they share: all but a multiple
-    of what it takes to look the rows up. A table of which something else has a gradient, too (tied weights), is none.
+    ``length`` are the rows of the table and ``repeats`` the indices that a table is given between two steps, at least as many as
+    rows were read; ``part`` is what sparse gradients spare of the time of all tables of that shape, which they share: all but a
+    multiple of what it takes to look the rows up. A table of which something else has a gradient, too (tied weights), is none.
     """
     groups = table_gradients(tree)
     lookups = [lookup for group in groups for lookup in group.lookups]
@@ -85,7 +85,7 @@ def _shown(lookup: Lookup) -> int:
 
 
 def _worked(groups: list[Group]) -> tuple[Pairs, Floats, Ints]:
-    """Rows (lookups) and the nodes that are theirs, which part of each counts, and its group; a step's are dealt out to the rows."""
+    """Rows (lookups) and the nodes that are theirs, which part of each counts, and its group; a step's are dealt out to rows."""
     found: list[tuple[int, int, float, int]] = []
     row = 0
     for number, group in enumerate(groups):

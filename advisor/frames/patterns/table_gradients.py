@@ -31,8 +31,11 @@ _MOST = 20_000
 
 @dataclass(eq=False)
 class Lookup:
-    """One dense gradient: the operator that made it, its forward lookup (-1: not recorded), the table's shape, the number of indices,
-    and what the engine did with it: the sums with earlier ones of the same tensor, and the node that stored it (-1: another did)."""
+    """One dense gradient: the operator that made it, its forward lookup (-1: not recorded), the table's shape, the number of
+    indices, and what the engine did with it: sums with earlier ones of the same tensor, and the node that stored it.
+
+    *store* is -1 where another lookup's gradient was the last to be added.
+    """
 
     node: int
     forward: int

@@ -75,8 +75,8 @@ class Occurrences:
     occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
     alone, *replaced* those of them that its fix replaces by faster ones, and *python* the segments of the ledger that are its own
-    besides: Python that leads to them. *doubt*: the part of what its fix leaves (by the figure ``part``) by which that may be more, or
-    less. *user* are the places (codes) of rows where they are not those of their nodes, -1 where
+    besides: Python that leads to them. *doubt*: the part of what its fix leaves (by the figure ``part``) by which that may be
+    more, or less. *user* are the places (codes) of rows where they are not those of their nodes, -1 where
     they are.
     """
 
