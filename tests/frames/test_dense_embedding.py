@@ -87,11 +87,16 @@ def test_tables_of_one_shape_share_the_steps_operators(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "left_us"),
-    [("SGD", 2.5 * 10 + 100), ("Adagrad", 9 * 10 + 250), ("Adam", 16 * 10 + 300), ("Mine", 16 * 10 + 300)],
+    [("SGD", 2.5 * 10 + 100), ("Adagrad", 10 * 10 + 250), ("Adam", 16 * 10 + 300), ("Mine", 16 * 10 + 300)],
 )
 def test_what_is_left_is_counted_in_lookups_by_optimizer(tmp_path: Path, optimizer: str, left_us: float) -> None:
     found = rows(training({"a": 500}, optimizer=optimizer), tmp_path)
     assert found[0]["part"] == pytest.approx(1 - left_us / 2_500, abs=1e-5)
+
+
+def test_threads_speed_lookups_up_more_than_what_sums_rows_up(tmp_path: Path) -> None:
+    found = rows(training({"a": 500}).ran_with(cores=4, threads=4), tmp_path)
+    assert found[0]["part"] == pytest.approx(1 - (16 * 10 * 4**0.35 + 300) / 2_500, abs=1e-5)
 
 
 def test_a_step_that_was_held_up_does_not_set_the_part(tmp_path: Path) -> None:
@@ -109,9 +114,9 @@ def test_where_the_engines_calls_are_not_recorded_products_tell_of_tied_weights(
 
 
 def test_the_price_is_wider_the_more_is_left(tmp_path: Path) -> None:
-    """460 us of 2,500 are left, or half of them more or less: between 85 % of 1,810 and 2,270 us."""
+    """460 us of 2,500 are left, or half of them more or less: between 80 % of 1,810 and 2,270 us."""
     analysis = advisor.analyze(training({"a": 500}).write(tmp_path / "trace.json"))
     (finding,) = [finding for finding in analysis.findings if finding.rule == "gradient/dense-embedding"]
     assert finding.saving is not None
-    assert finding.saving.low_ms == pytest.approx(0.85 * 1.81, rel=0.02)
+    assert finding.saving.low_ms == pytest.approx(0.8 * 1.81, rel=0.02)
     assert finding.saving.high_ms == pytest.approx(2.27, rel=0.02)
