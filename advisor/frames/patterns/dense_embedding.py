@@ -24,8 +24,8 @@ _LAZY = (16.0, 300_000)
 take, and ns a table besides. On one core, of 2 to 40 % of 12,000 to 200,000 rows of 16 to 768 numbers, uniform and Zipfian, it was
 1.1 to 4 times with SGD, 6 to 15 with Adagrad, 8 to 23 with SparseAdam."""
 _SERIAL = 0.35
-"""Power of the threads by which these multiples grow: rows are summed up and sorted by one. With 2 threads it was 1.1 to 1.3 times as
-much, from there on it is a prior."""
+"""Power of the threads by which these multiples grow: rows are summed up and sorted by one thread. With 2 threads they were 1.1 to
+1.3 times as large; beyond, it is a prior."""
 _READ_NS = {True: 1.0, False: 0.01}
 """ns that it takes to look a number up on one core of a CPU, and on a GPU, where the lookup was not recorded."""
 _CLASS = re.compile(r"#(\w+)")
@@ -121,7 +121,8 @@ def _left_ns(tree: Tree, group: Group) -> float:
     known = np.array([lookup.forward for lookup in group.lookups if lookup.forward >= 0], np.int64)
     numbers = sum(lookup.indices for lookup in group.lookups if lookup.forward < 0) * group.shape[1]
     reading = float(_time(tree, known).sum()) + _READ_NS[tree.context.cpu_program] * numbers
-    return times * _threads(tree) ** _SERIAL * reading + table_ns * group.tables
+    left: float = times * _threads(tree) ** _SERIAL * reading + table_ns * group.tables
+    return left
 
 
 def _threads(tree: Tree) -> int:

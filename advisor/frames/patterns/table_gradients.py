@@ -117,9 +117,11 @@ def _add_sums(tree: Tree, lookups: list[Lookup]) -> None:
     of = dict(zip(calls.tolist(), lookups, strict=True))
     sums = tree.ops(tree.codes_of(_SUMS.__contains__))
     around = host.above(sums, host.group == OP)
+    inside = np.isin(around, calls)
+    sums, around = sums[inside], around[inside]
     for node, call in zip(sums.tolist(), around.tolist(), strict=True):
-        lookup = of.get(call)
-        if lookup is not None and call != lookup.node and first_operand(tree, node, listed=False) == [lookup.shape]:
+        lookup = of[call]
+        if call != lookup.node and first_operand(tree, node, listed=False) == [lookup.shape]:
             lookup.sums.append(node)
 
 
