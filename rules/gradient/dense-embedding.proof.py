@@ -167,13 +167,13 @@ def a_small_part_of_the_step() -> TraceBuilder:
 # A sparse step would take 16 lookups of 0.15 ms and 0.3 ms, the dense one takes 2.5 ms.
 @quiet
 def lookups_that_take_long() -> TraceBuilder:
-    return training(lookup_us=150)
+    return training(1024, lookup_us=150)
 
 
 # With SGD it would take 2.5 lookups.
 @fires(cost_ms=2.5, occurrences=4)
 def lookups_that_take_long_with_sgd() -> TraceBuilder:
-    return training(lookup_us=150, optimizer="SGD")
+    return training(1024, lookup_us=150, optimizer="SGD")
 
 
 @edge

@@ -22,9 +22,10 @@ def training(
     begun_by: str | None = None,
     late: bool = False,
     slow_step: int = -1,
+    lookup_us: float = 10,
     engine: bool = True,
 ) -> TraceBuilder:
-    """Three steps of 500 us for each gradient, sum and operator of the optimizer, and 10 us for each forward lookup.
+    """Three steps of 500 us for each gradient, sum and operator of the optimizer, and *lookup_us* for each forward lookup.
 
     *lookups* are tables and the indices that they are given, one after the other; *begun_by*: the table whose gradient another
     node begins; *late*: the other node comes last. In *slow_step* operators of the optimizer take ten times as long.
@@ -34,7 +35,7 @@ def training(
     for step in range(3):
         with b.step():
             for at, number in enumerate(lookups.values()):
-                with b.op("aten::embedding", shapes=[TABLE, [number]], seq=100 * step + at, us=10):
+                with b.op("aten::embedding", shapes=[TABLE, [number]], seq=100 * step + at, us=lookup_us):
                     pass
             _operator(b, "aten::mm", 5_000, [[512, 64], [64, 8]])
             begun = [begun_by] if begun_by and not late else []
@@ -92,6 +93,12 @@ def test_tables_of_one_shape_share_the_steps_operators(tmp_path: Path) -> None:
 def test_what_is_left_is_counted_in_lookups_by_optimizer(tmp_path: Path, optimizer: str, left_us: float) -> None:
     found = rows(training({"a": 500}, optimizer=optimizer), tmp_path)
     assert found[0]["part"] == pytest.approx(1 - left_us / 2_500, abs=1e-5)
+
+
+def test_a_lookup_that_waited_for_a_core_is_not_what_reading_takes(tmp_path: Path) -> None:
+    """500 rows of 64 numbers take 84 us at most, and the call 20 us."""
+    found = rows(training({"a": 500}, optimizer="SGD", lookup_us=8_000), tmp_path)
+    assert found[0]["part"] == pytest.approx(1 - (2.5 * 104 + 100) / 2_500, abs=1e-5)
 
 
 def test_threads_speed_lookups_up_more_than_what_sums_rows_up(tmp_path: Path) -> None:

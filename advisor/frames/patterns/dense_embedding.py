@@ -28,6 +28,9 @@ _SERIAL = 0.35
 1.3 times as large; beyond, it is a prior."""
 _READ_NS = {True: 1.0, False: 0.01}
 """ns that it takes to look a number up on one core of a CPU, and on a GPU, where the lookup was not recorded."""
+_SLOWEST_NS = (40, 2)
+"""ns for a row and for each of its numbers that a lookup takes at most: twice what was measured. Longer ones waited for a core."""
+_CALL_NS = 20_000
 _CLASS = re.compile(r"#(\w+)")
 
 
@@ -118,9 +121,12 @@ def _left_ns(tree: Tree, group: Group) -> float:
     name = tree.context.names[tree.host.name[steps[group.step]]] if group.step >= 0 else "#SGD"
     match = _CLASS.search(name)
     times, table_ns = _SPARSE.get(match[1] if match else "", _LAZY)
-    known = np.array([lookup.forward for lookup in group.lookups if lookup.forward >= 0], np.int64)
-    numbers = sum(lookup.indices for lookup in group.lookups if lookup.forward < 0) * group.shape[1]
-    reading = float(_time(tree, known).sum()) + _READ_NS[tree.context.cpu_program] * numbers
+    rows = np.array([lookup.indices for lookup in group.lookups], np.int64)
+    forward = np.array([lookup.forward for lookup in group.lookups], np.int64)
+    most = rows * (_SLOWEST_NS[0] + _SLOWEST_NS[1] * group.shape[1]) + _CALL_NS
+    took = np.minimum(_time(tree, np.maximum(forward, 0)), most)
+    guess = _READ_NS[tree.context.cpu_program] * rows * group.shape[1]
+    reading = float(np.where(forward >= 0, took, guess).sum())
     left: float = times * _threads(tree) ** _SERIAL * reading + table_ns * group.tables
     return left
 
