@@ -75,8 +75,9 @@ SCHEMA = Schema(
         integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix or of separate-layers; "
                 "parameters of a copied-model or a weight-penalty; heads of separate-heads; different "
                 "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients that "
-                "nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an output of "
-                "a convolution; places that are read of a full-sort; quantiles of a quantile-sort; copies of an expanded; slices "
+                "nothing uses, behind the last that is used, or unread; indices that read an embedding "
+                "between two steps; weights for an output of a convolution; places that "
+                "are read of a full-sort; quantiles of a quantile-sort; copies of an expanded; slices "
                 "of a repeated-slicing; pairwise: how often what it is made of would go into it; repeated-copy: how often each "
                 "number is in it; copied-buffer: rows that are kept; one-hot, one-hot-loss: indices; rows "
                 "that are gathered; columns that a constant-matrix multiplies; "
@@ -96,8 +97,9 @@ SCHEMA = Schema(
                 "separate-layers or separate-heads; rank of an unmerged-adapter; elements that a class-loop compares or an "
                 "fft-shift moves; of the parameters of a weight-penalty; places of each of uneven-rows or padded-rows; tokens of "
                 "an uncached-prefix; elements of what is rebuilt; NULL for other kinds"),
-        real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
-             "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
+        real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding what a sparse gradient and its "
+             "step, which are counted in lookups, do not take (in the middle of the price), of a long-convolution what Fourier "
+             "transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, of a repeated-slicing the time without the slices' own parts of their gradients, of "
              "repeated-rows what a layer for each part does not, of pairwise what a product does not, of a product-order or an "
              "enlarged what the other order does not, of a one-hot what a lookup does not, of a "
@@ -244,6 +246,8 @@ def _inside(context: Context, mask: Bools) -> Ints:
 def _returns(context: Context, mask: Bools) -> tuple[float, float]:
     """Part of the time that the rows own which their fix is sure to spare, and which it can: of the products up to so much."""
     patterns, cost = context.once(find), context.work_cost
+    if (doubtful := _doubtful(context, patterns, mask)) is not None:
+        return doubtful
     if len(patterns.replaced.row):
         return _returns_on_cpu(context, patterns, mask)
     spared, replaced = (
@@ -253,6 +257,24 @@ def _returns(context: Context, mask: Bools) -> tuple[float, float]:
         return 1.0, 1.0
     whole = spared + replaced
     return spared / whole, (spared + PRODUCTS_GAIN * replaced) / whole
+
+
+def _doubtful(context: Context, patterns: Patterns, mask: Bools) -> tuple[float, float] | None:
+    """The same of rows whose part is an estimate, as factors of that; None where none is."""
+    doubt = np.concatenate([np.full(len(found), found.doubt) for found in patterns.kinds] or [np.zeros(0)])
+    mask = mask & (doubt > 0)
+    if not mask.any():
+        return None
+    parts = [found.figures.get("part", np.full(len(found), MILLION)) for found in patterns.kinds]
+    part, doubt = np.concatenate(parts)[mask] / MILLION, doubt[mask]
+    time = (join(patterns.own, patterns.partly).total(context.work_cost, patterns.size) + _on_cpu(context, patterns))[
+        mask
+    ]
+    middle = float((time * part).sum())
+    if not middle:
+        return 1.0, 1.0
+    least, most = (np.clip(part + sign * doubt * (1 - part), 0, 1) for sign in (-1, 1))
+    return float((time * least).sum()) / middle, float((time * most).sum()) / middle
 
 
 def _returns_on_cpu(context: Context, patterns: Patterns, mask: Bools) -> tuple[float, float]:

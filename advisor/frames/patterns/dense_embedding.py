@@ -3,151 +3,135 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor.frames import optimizers
-from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
-from advisor.frames.patterns.updates import LISTED, Shape, first_operand
-from advisor.intervals import Bools, Ints, coded, distinct, summed
-from advisor.timeline.calls import BACKWARD, FORWARD, OP, ZERO_GRAD
+from advisor.frames.patterns.table_gradients import Group, Lookup, table_gradients
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
+from advisor.frames.patterns.updates import Shape
+from advisor.intervals import Ints, summed
 
-_DENSE = re.compile(r"^aten::(?:embedding|_embedding_bag)_dense_backward$")
-_STORE = "torch::autograd::AccumulateGrad"
-_ZERO = re.compile(r"^aten::(?:_foreach_)?zero_$")
-_PRODUCT = re.compile(r"^aten::(?:linear|t|transpose|matmul|mm|addmm|einsum|numpy_T|permute)$")
 Floats = npt.NDArray[np.float64]
 MILLION = 1_000_000
 """A part is kept as so many of a million."""
-_MOST = 20_000
-
-
-@dataclass(eq=False)
-class _Tables:
-    """Dense gradients in order: the operator that made each, the node that stores it, its shape, the number of indices."""
-
-    node: Ints
-    store: Ints
-    shape: list[Shape]
-    indices: Ints
+DOUBT = 0.5
+"""Part of what is left of a gradient and its update by which that may be more, or less."""
+_SPARSE = {"SGD": (2.5, 100_000), "Adagrad": (10.0, 250_000)}
+_LAZY = (16.0, 300_000)
+"""A sparse gradient and its step, by optimizer, else of SparseAdam: how often as long as the forward lookup of the same rows they
+take, and ns a table besides. On one core, of 2 to 40 % of 12,000 to 200,000 rows of 16 to 768 numbers, uniform and Zipfian, it was
+1.1 to 4 times with SGD, 6 to 15 with Adagrad, 8 to 23 with SparseAdam."""
+_SERIAL = 0.35
+"""Power of the threads by which these multiples grow: rows are summed up and sorted by one thread. With 2 threads they were 1.1 to
+1.3 times as large; beyond, it is a prior."""
+_READ_NS = {True: 1.0, False: 0.01}
+"""ns that it takes to look a number up on one core of a CPU, and on a GPU, where the lookup was not recorded."""
+_SLOWEST_NS = (40, 2)
+"""ns for a row and for each of its numbers that a lookup takes at most: twice what was measured. Longer ones waited for a core."""
+_CALL_NS = 20_000
+_CLASS = re.compile(r"#(\w+)")
 
 
 def dense_embeddings(tree: Tree) -> Occurrences | None:
-    """One row per dense gradient of an embedding, with what is done to it: stored, zeroed, and the step of the optimizer.
+    """One row per dense gradient of an embedding, with what is done to it: added up, stored, zeroed, and the step of the optimizer.
 
-    ``length`` are the rows of the table and ``repeats`` the indices, at least as many as rows were read; ``part`` is what a
-    gradient of these rows alone spares: all but their part, and of an operator on a list of tensors the table's part of it.
-    A table that is also the weight of a product (tied weights) has a dense gradient anyway, and is none.
+    ``length`` are the rows of the table and ``repeats`` the indices that a table is given between two steps, at least as many as
+    rows were read; ``part`` is what sparse gradients spare of the time of all tables of that shape, which they share: all but a
+    multiple of what it takes to look the rows up. A table of which something else has a gradient, too (tied weights), is none.
     """
-    tables = _tables(tree)
-    if tables is None:
+    groups = table_gradients(tree)
+    lookups = [lookup for group in groups for lookup in group.lookups]
+    if not lookups:
         return None
-    host, count = tree.host, len(tables.node)
-    rows = np.array([shape[0] for shape in tables.shape], np.int64)
-    spared = 1 - np.minimum(tables.indices / rows, 1.0)
-    parts = [(Pairs(np.arange(count), nodes), np.ones(count)) for nodes in (tables.node, tables.store)]
-    parts.append(_handled(tree, tables))
-    pairs = Pairs(np.concatenate([pair.row for pair, _ in parts]), np.concatenate([pair.index for pair, _ in parts]))
-    share = np.concatenate([part for _, part in parts]) * spared[pairs.row]
+    host = tree.host
+    pairs, shares, of = _worked(groups)
+    taken = _time(tree, pairs.index)
+    counted, whole = (np.bincount(of, weights=taken * part, minlength=len(groups)) for part in (shares, 1.0))
+    left = np.array([_left_ns(tree, group) for group in groups])
+    part = _typical((counted - left) / np.maximum(whole, 1), [group.shape for group in groups])
+    group = np.repeat(np.arange(len(groups)), [len(group.lookups) for group in groups])
+    indices = summed(group, np.array([lookup.indices for lookup in lookups]), len(groups))
+    each = np.array([[group.shape[0], group.tables] for group in groups], np.int64)
     work = tree.launched_below(pairs.index)
-    launched = Pairs(pairs.row[work.row], work.index)
-    taken = summed(work.row, (tree.work.end - tree.work.start)[work.index], len(pairs.row))
-    if tree.context.cpu_program:
-        taken = (host.end - host.start)[pairs.index]
-    whole = np.bincount(pairs.row, weights=taken, minlength=count)
-    part = np.bincount(pairs.row, weights=taken * share, minlength=count) / np.maximum(whole, 1)
+    launched = Pairs(pairs.row[work.row], work.index).each_once()
+    nodes = np.array([lookup.node for lookup in lookups], np.int64)
     return Occurrences(
         kind="dense-embedding",
-        node=tables.node,
-        begin=host.start[tables.node],
-        end=host.end[tables.node],
-        inside=launched.each_once(),
-        own=launched.each_once(),
+        node=nodes,
+        begin=host.start[nodes],
+        end=host.end[nodes],
+        inside=launched,
+        own=launched,
         ops=tree.rows_of_ops(pairs) if tree.context.cpu_program else NOTHING,
+        doubt=DOUBT,
         figures={
-            "repeats": tables.indices,
-            "length": rows,
-            "part": np.rint(part * MILLION).astype(np.int64),
-            "dims": tree.dims(tables.store),
+            "repeats": (indices // each[:, 1])[group],
+            "length": each[group, 0],
+            "part": np.rint(part * MILLION).astype(np.int64)[group],
+            "dims": tree.dims(np.array([_shown(lookup) for lookup in lookups], np.int64)),
         },
     )
 
 
-def _tables(tree: Tree) -> _Tables | None:
-    host = tree.host
-    nodes = tree.ops(tree.codes_of(lambda name: _DENSE.match(name) is not None))
-    stores = tree.ops(tree.codes_of(_STORE.__eq__))
-    if not 0 < len(nodes) <= _MOST or not len(stores):
-        return None
-    nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
-    stores = stores[np.argsort(host.start[stores], kind="stable")]
-    at = np.searchsorted(host.start[stores], host.end[nodes])
-    tied = _weights(tree)
-    found = []
-    for node, place in zip(nodes.tolist(), at.tolist(), strict=True):
-        if place == len(stores):
-            continue
-        store = int(stores[place])
-        gradient, indices = (*tree.shapes.operands(int(tree.dims(np.array([node]))[0])), (), ())[:2]
-        stored = first_operand(tree, store, listed=False)
-        number = size_of(indices)
-        # The gradient is the next that is stored, unless it is a part of one that is summed up first.
-        same = stored and gradient and len(stored[0]) == 2 and stored[0][1] == gradient[-1] and stored[0][0] > 0
-        if same and stored and number > 0 and host.thread[store] == host.thread[node] and stored[0] not in tied:
-            found.append((node, store, stored[0], number))
-    if not found:
-        return None
-    nodes, stores = (np.array(column, np.int64) for column in list(zip(*found, strict=True))[:2])
-    return _Tables(nodes, stores, [one[2] for one in found], np.array([one[3] for one in found], np.int64))
+def _typical(parts: Floats, shapes: list[Shape]) -> Floats:
+    """Median of the groups of each shape, at least 0: a step that was held up, or its lookup, tells little."""
+    typical = {
+        shape: np.median([part for part, other in zip(parts, shapes, strict=True) if other == shape])
+        for shape in set(shapes)
+    }
+    found: Floats = np.clip([typical[shape] for shape in shapes], 0, 1)
+    return found
 
 
-def _weights(tree: Tree) -> set[Shape]:
-    """Shapes of the operands of products and of what is transposed for one."""
-    nodes = tree.ops(tree.codes_of(lambda name: _PRODUCT.match(name) is not None))
-    nodes = nodes[tree.host.attributes.phase[nodes] == FORWARD]
-    found = {shape for code in distinct(tree.dims(nodes)).tolist() for shape in tree.shapes.operands(code)}
-    return found | {shape[::-1] for shape in found}
+def _shown(lookup: Lookup) -> int:
+    """The node whose shapes stand for the table's."""
+    return next(node for node in (lookup.store, lookup.forward, lookup.node) if node >= 0)
 
 
-def _handled(tree: Tree, tables: _Tables) -> tuple[Pairs, Floats]:
-    """Operators of steps and of zero_grad that work on a table or its gradient, and the table's part of each.
+def _worked(groups: list[Group]) -> tuple[Pairs, Floats, Ints]:
+    """Rows (lookups) and the nodes that are theirs, which part of each counts, and its group; a step's are dealt out to rows."""
+    found: list[tuple[int, int, float, int]] = []
+    row = 0
+    for number, group in enumerate(groups):
+        for at, lookup in enumerate(group.lookups):
+            stored = [lookup.store] if lookup.store >= 0 else []
+            found += [(row + at, node, 1.0, number) for node in (lookup.node, *lookup.sums, *stored)]
+        for at, (node, part) in enumerate(group.operators):
+            found.append((row + at % len(group.lookups), node, part, number))
+        row += len(group.lookups)
+    found.sort()
+    rows, nodes, parts, numbers = zip(*found, strict=True)
+    return Pairs(np.array(rows, np.int64), np.array(nodes, np.int64)), np.array(parts), np.array(numbers, np.int64)
 
-    They belong to the last gradient of that shape before them.
-    """
-    host, phase = tree.host, tree.host.attributes.phase
+
+def _time(tree: Tree, nodes: Ints) -> Ints:
+    """ns of each node: on the CPU its own, else of the work that it launches."""
+    if tree.context.cpu_program:
+        time: Ints = (tree.host.end - tree.host.start)[nodes]
+        return time
+    work = tree.launched_below(nodes)
+    return summed(work.row, (tree.work.end - tree.work.start)[work.index], len(nodes))
+
+
+def _left_ns(tree: Tree, group: Group) -> float:
+    """ns that sparse gradients of a group and their step take."""
     steps = optimizers.nodes(tree.context)
-    inner = distinct(spread(steps + 1, tree.after(steps)).index)
-    zeros = tree.ops(tree.codes_of(lambda name: _ZERO.match(name) is not None))
-    zeros = zeros[np.isin(phase[zeros], (FORWARD, ZERO_GRAD))]
-    nodes = np.union1d(inner[(host.group[inner] == OP) & (phase[inner] != BACKWARD)], zeros)
-    flags: Bools = np.zeros(host.size, np.bool_)
-    flags[nodes] = True
-    nodes = nodes[host.above(nodes, flags, HIGHEST) < 0]
-    rows, found, shares = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    kinds, of = coded(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF)
-    firsts = np.zeros(len(kinds), np.int64)
-    firsts[of[::-1]] = nodes[::-1]
-    targets = [_first(tree, int(node)) for node in firsts]
-    for shape in sorted(set(tables.shape)):
-        share = np.array([_share(target, shape) for target in targets])
-        chosen = nodes[share[of] > 0] if len(of) else nodes
-        own = np.array([row for row, other in enumerate(tables.shape) if other == shape], np.int64)
-        at = np.searchsorted(host.start[tables.node[own]], host.start[chosen]) - 1
-        rows.append(own[at[at >= 0]])
-        found.append(chosen[at >= 0])
-        shares.append(share[of][share[of] > 0][at >= 0] if len(of) else np.zeros(0))
-    return Pairs(np.concatenate(rows), np.concatenate(found)), np.concatenate(shares)
+    name = tree.context.names[tree.host.name[steps[group.step]]] if group.step >= 0 else "#SGD"
+    match = _CLASS.search(name)
+    times, table_ns = _SPARSE.get(match[1] if match else "", _LAZY)
+    rows = np.array([lookup.indices for lookup in group.lookups], np.int64)
+    forward = np.array([lookup.forward for lookup in group.lookups], np.int64)
+    most = rows * (_SLOWEST_NS[0] + _SLOWEST_NS[1] * group.shape[1]) + _CALL_NS
+    took = np.minimum(_time(tree, np.maximum(forward, 0)), most)
+    guess = _READ_NS[tree.context.cpu_program] * rows * group.shape[1]
+    reading = float(np.where(forward >= 0, took, guess).sum())
+    left: float = times * _threads(tree) ** _SERIAL * reading + table_ns * group.tables
+    return left
 
 
-def _first(tree: Tree, node: int) -> list[Shape]:
-    name = tree.context.names[tree.host.name[node]]
-    listed = LISTED.match(name) is not None or name.startswith("aten::_foreach_")
-    return first_operand(tree, node, listed=listed) or []
-
-
-def _share(target: list[Shape], shape: Shape) -> float:
-    """Return the part of an operator's elements that are those of tensors of a shape."""
-    total = sum(max(size_of(one), 0) for one in target)
-    return sum(size_of(one) for one in target if one == shape) / total if total else 0.0
+def _threads(tree: Tree) -> int:
+    """Threads that operators divide their work among, on a CPU and where they were recorded; else 1."""
+    recorded = tree.context.metadata.recorded
+    return max(recorded.threads or 1, 1) if recorded is not None and tree.context.cpu_program else 1

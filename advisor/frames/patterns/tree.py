@@ -75,7 +75,8 @@ class Occurrences:
     occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
     alone, *replaced* those of them that its fix replaces by faster ones, and *python* the segments of the ledger that are its own
-    besides: Python that leads to them. *user* are the places (codes) of rows where they are not those of their nodes, -1 where
+    besides: Python that leads to them. *doubt*: the part of what its fix leaves (by the figure ``part``) by which that may be
+    more, or less. *user* are the places (codes) of rows where they are not those of their nodes, -1 where
     they are.
     """
 
@@ -91,6 +92,7 @@ class Occurrences:
     replaced: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
+    doubt: float = 0.0
     user: Ints | None = None
     details: list[str] = field(default_factory=list)
 
@@ -244,6 +246,14 @@ class Tree:
         nodes = np.flatnonzero((self.sequence >= 0) & self.engine)
         nodes = nodes[np.argsort(self.sequence[nodes], kind="stable")]
         return self.sequence[nodes], nodes
+
+    def maker_of(self, numbers: Ints) -> Ints:
+        """The forward operator that made the autograd node of each number; -1 where none is known."""
+        known, makers = self._makers
+        if not len(known):
+            return np.full(len(numbers), -1, np.int64)
+        at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        return np.where((numbers >= 0) & (known[at] == numbers), makers[at], -1)
 
     def backward_of(self, forward: Pairs, low: Ints, high: Ints) -> Pairs:
         """GPU work of the backward pass of some forward operators, where a row's own range made the autograd node."""
