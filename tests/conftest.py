@@ -19,8 +19,19 @@ sys.dont_write_bytecode = False
 from support import real as listed  # noqa: E402
 from support import traces  # noqa: E402
 
-# Files whose few tests wait long for servers and browsers: begun first, so that none is waited for at the end.
-FIRST = ("tests/execution/test_cluster.py", "tests/report/test_browser.py")
+# Files that take longest, each in one process, or wait for servers: begun first, so that none is waited for at the end.
+FIRST = (
+    "tests/execution/test_cluster.py",
+    "tests/report/test_browser.py",
+    # with torch
+    "tests/timeline/test_compiled_order.py",
+    "tests/record/test_record_scripts.py",
+    "tests/record/test_record_batches.py",
+    # studies
+    "tests/studies/test_gate_study.py",
+    "tests/studies/test_fuzz.py",
+    "tests/studies/test_endurance.py",
+)
 # A file whose tests are independent and take minutes: one group for each folder of rules, not one for the file.
 DIVIDED = "tests/rules/test_fixes.py"
 # Tests make millions of objects that live as long as they: looking for cycles at each 700th is a tenth of the run.
