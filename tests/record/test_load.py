@@ -57,7 +57,7 @@ def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.skipif(not TOLD, reason="the system does not say what threads wait for a core")
 @pytest.mark.usefixtures("others")
 def test_a_busy_machine_is_noted(tmp_path: Path) -> None:
-    record_script(SCRIPT, tmp_path, "--steps", "6", "--skip", "3", "--no-stacks")
+    record_script(SCRIPT, tmp_path, "--steps", "6", "--skip", "3", "--no-stacks", anew=True)
     written = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     assert written["waited_share"] > 0.05
     assert written["others_cores"] > 0.25

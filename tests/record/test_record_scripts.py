@@ -10,14 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import recording
 from support.paths import ROOT
-from support.recording import advisor, needs_torch, record_script
+from support.recording import advisor, needs_torch
 
 pytestmark = needs_torch
+# Whoever runs them sees Python begin and end: no recording here is of a fork.
+record_script = partial(recording.record_script, anew=True)
 
 HEAD = """
 import os, sys
