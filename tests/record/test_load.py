@@ -19,6 +19,7 @@ pytestmark = needs_torch
 SCRIPT = """
 import os
 import torch
+import torch._dynamo  # the first step of any optimizer does, for seconds while the others have the cores
 
 busy = os.environ["ADVISOR_TEST_BUSY"]
 open(busy, "w").close()
