@@ -19,10 +19,21 @@ sys.dont_write_bytecode = False
 from support import real as listed  # noqa: E402
 from support import traces  # noqa: E402
 
-# Files whose few tests wait long for servers and browsers: begun first, so that none is waited for at the end.
-FIRST = ("tests/execution/test_cluster.py", "tests/report/test_browser.py")
-# A file whose tests are independent and take minutes: one group for each folder of rules, not one for the file.
-DIVIDED = "tests/rules/test_fixes.py"
+# Files that take longest, each in one process, or wait for servers: begun first, so that none is waited for at the end.
+FIRST = (
+    "tests/execution/test_cluster.py",
+    "tests/report/test_browser.py",
+    # with torch
+    "tests/timeline/test_compiled_order.py",
+    "tests/record/test_record_scripts.py",
+    "tests/record/test_record_batches.py",
+    # studies
+    "tests/studies/test_gate_study.py",
+    "tests/studies/test_fuzz.py",
+    "tests/studies/test_endurance.py",
+)
+# Files whose tests are independent and take minutes: one group for each folder of rules, not one for the file.
+DIVIDED = ("tests/rules/test_fixes.py", "tests/rules/test_proofs.py")
 # Tests make millions of objects that live as long as they: looking for cycles at each 700th is a tenth of the run.
 RARELY = (50_000, 20, 50)
 
@@ -53,7 +64,7 @@ def pytest_report_header() -> str:
 def group_of(nodeid: str) -> str:
     """The real trace that a test is named after, else its file: what one process should run in one go."""
     file, _, test = nodeid.partition("::")
-    if file == DIVIDED:
+    if file in DIVIDED:
         return f"{file} {test.partition('[')[2].partition('/')[0]}"
     for parameter in test.partition("[")[2].removesuffix("]").split("-"):
         name = parameter if parameter.endswith(".json.gz") else f"{parameter}.json.gz"

@@ -71,7 +71,7 @@ def test_a_loader_that_ends_before_all_is_recorded_is_not_waited_for(length: int
 @needs_torch
 def test_waits_for_slow_workers_are_those_of_steps_behind_the_ready_batches(tmp_path: Path) -> None:
     """Two workers hold six batches ready while the first step takes its time; then one comes every 30 ms."""
-    said = record_script(SLOW_WORKERS, tmp_path).stderr
+    said = record_script(SLOW_WORKERS, tmp_path, anew=True).stderr
     recorded = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     steps, waits = recorded["unprofiled_step_ms"], recorded["unprofiled_wait_ms"]
     assert len(steps) == len(waits) == 10  # eleven batches, the first of which no step before has ended

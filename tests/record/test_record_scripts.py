@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from support.paths import ROOT
 from support.recording import advisor, needs_torch, record_script
 
 pytestmark = needs_torch
+# Where a test is about how Python begins or ends, or what it starts.
+record_anew = partial(record_script, anew=True)
 
 HEAD = """
 import os, sys
@@ -55,7 +58,7 @@ def test_an_exception_passes_through_and_the_recording_is_kept(tmp_path: Path) -
     script = HEAD + "for number in steps():\n    if number == 20:\n        raise ValueError('boom')\n"
     (tmp_path / "job.py").write_text(script)
     plain = subprocess.run([sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    done = record_script(script, tmp_path, code=1)
+    done = record_anew(script, tmp_path, code=1)
     traceback = plain.stderr[plain.stderr.index("Traceback") :]
     assert traceback in done.stderr
     assert steps_in(tmp_path) == 5
@@ -63,7 +66,7 @@ def test_an_exception_passes_through_and_the_recording_is_kept(tmp_path: Path) -
 
 def test_a_step_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     """Five steps are skipped and one warms up: of the steps from the seventh on, two are whole when the ninth raises."""
-    done = record_script(
+    done = record_anew(
         HEAD + "for number in steps():\n    if number == 8:\n        raise ValueError\n", tmp_path, code=1
     )
     assert "recorded 2 steps" in done.stderr
@@ -73,7 +76,7 @@ def test_a_step_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("leave", "code"), [("sys.exit(7)", 7), ("sys.exit()", 0), ("sys.exit('words')", 1)])
 def test_the_exit_status_is_the_scripts(tmp_path: Path, leave: str, code: int) -> None:
-    done = record_script(HEAD + f"for number in steps():\n    if number == 20:\n        {leave}\n", tmp_path, code=code)
+    done = record_anew(HEAD + f"for number in steps():\n    if number == 20:\n        {leave}\n", tmp_path, code=code)
     assert ("words" in done.stderr) == (code == 1)
     assert steps_in(tmp_path) == 5
 
@@ -84,7 +87,7 @@ def test_worker_processes_neither_record_nor_write(tmp_path: Path, method: str) 
         HEAD
         + f"if __name__ == '__main__':\n    print(sum(1 for _ in steps(num_workers=2, multiprocessing_context={method!r})))"
     )
-    done = record_script(script, tmp_path)
+    done = record_anew(script, tmp_path)
     assert done.stdout == "24\n"
     assert done.stderr.count("advisor: recorded") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "job.trace.json.gz"]
@@ -99,7 +102,7 @@ def test_a_child_that_was_forked_while_steps_were_recorded_ends(tmp_path: Path, 
         "child = None\nfor number in steps():\n    if number == 7:\n        child = os.fork()\n"
         f"    if child == 0 and number == 9:\n        {leave}\nif child:\n    print(os.waitpid(child, 0)[1])\n"
     )
-    done = record_script(script, tmp_path)
+    done = record_anew(script, tmp_path)
     assert done.stdout == "0\n"
     assert done.stderr.count("advisor: recorded") == 1
     assert steps_in(tmp_path) == 5
@@ -111,7 +114,7 @@ def test_a_profiler_of_the_scripts_own_works_and_is_told_of(tmp_path: Path) -> N
         "for number in steps(30):\n    if number == 8:\n        with profile() as p:\n            torch.ones(3)\n"
         "        print(any(event.name == 'aten::ones' for event in p.events()))\n"
     )
-    done = record_script(script, tmp_path)
+    done = record_anew(script, tmp_path)
     assert done.stdout == "True\n"
     assert "the program runs a profiler itself" in done.stderr
     assert steps_in(tmp_path) == 2
@@ -122,7 +125,7 @@ def test_a_profiler_around_the_whole_script_leaves_nothing_to_record(tmp_path: P
         "from torch.profiler import profile\nwith profile() as p:\n    for _ in steps(): pass\n"
         "print(len(p.events()) > 100)\n"
     )
-    done = record_script(script, tmp_path, code=2)
+    done = record_anew(script, tmp_path, code=2)
     assert done.stdout == "True\n"
     assert "nothing was recorded: the program runs torch.profiler itself" in done.stderr
 
@@ -164,7 +167,7 @@ def test_a_module_runs_like_python_m(tmp_path: Path) -> None:
 
 
 def test_stop_ends_the_script_after_the_recording(tmp_path: Path) -> None:
-    done = record_script(
+    done = record_anew(
         HEAD + "try:\n    for _ in steps(10**6): pass\nfinally:\n    print('tidied')\nprint('on')", tmp_path, "--stop"
     )
     assert done.stdout == "tidied\n"
@@ -222,7 +225,7 @@ def test_loops_of_other_shapes(tmp_path: Path, loop: str, said: str) -> None:
 def test_few_frames_of_ours_are_around_the_script(tmp_path: Path) -> None:
     """Formatting tracebacks, as anomaly detection does for each operator, takes nearly as long as without the recorder."""
     script = HEAD + "import traceback\nfor _ in steps(12): pass\nprint(len(traceback.format_stack()))\n"
-    assert int(record_script(script, tmp_path).stdout) <= 10
+    assert int(record_anew(script, tmp_path).stdout) <= 10
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_a_compiled_model_is_compiled_once_as_without_the_recorder(tmp_path: Pat
     )
     (tmp_path / "job.py").write_text(script)
     plain = subprocess.run([sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert record_script(script, tmp_path).stdout == plain.stdout
+    assert record_anew(script, tmp_path).stdout == plain.stdout
     assert trace_in(tmp_path)["advisor"]["compiled"][0]["backend"] == "eager"
     assert trace_in(tmp_path)["advisor"]["compiled"][0]["dynamic"] is False
 
@@ -263,7 +266,7 @@ def test_a_compiled_model_is_compiled_once_as_without_the_recorder(tmp_path: Pat
     ],
 )
 def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, said: str) -> None:
-    done = record_script(script, tmp_path, code=2)
+    done = record_anew(script, tmp_path, code=2)
     assert f"nothing was recorded: {'the program ' if 'ended' in said else ''}{said}" in done.stderr
     assert not (tmp_path / "job.trace.json.gz").exists()
 
@@ -298,8 +301,8 @@ def test_what_would_not_fit_into_memory_is_not_recorded(
 
 
 def test_an_error_of_the_script_counts_before_an_empty_recording(tmp_path: Path) -> None:
-    record_script("import sys\nsys.exit(5)", tmp_path, code=5)
-    record_script("def f(:\n", tmp_path, code=1)
+    record_anew("import sys\nsys.exit(5)", tmp_path, code=5)
+    record_anew("def f(:\n", tmp_path, code=1)
 
 
 def test_after_the_recording_all_hooks_are_gone_but_one(tmp_path: Path) -> None:
@@ -320,7 +323,7 @@ def test_after_the_recording_all_hooks_are_gone_but_one(tmp_path: Path) -> None:
         "print(sum(state()), len(optimizer._global_optimizer_post_hooks), len(module._global_forward_hooks), sys.gettrace())\n"
         "print(hasattr(torch.optim.SGD.step, 'advisor'), torch.optim.SGD.step.hooked)\n"
     )  # fmt: skip
-    done = record_script(script, tmp_path)
+    done = record_anew(script, tmp_path)
     # What is left hears that the training goes on: as long as it does, nothing else is looked for.
     assert done.stdout == "True\n0 1 0 None\nFalse True\n"
 
@@ -357,10 +360,10 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
 
 def test_output_is_never_overwritten_unasked(tmp_path: Path) -> None:
     (tmp_path / "job.trace.json.gz").write_text("mine")
-    done = record_script("print('ran')", tmp_path, code=2)
+    done = record_anew("print('ran')", tmp_path, code=2)
     assert done.stdout == ""
     assert "exists already" in done.stderr
-    record_script(HEAD + "for _ in steps(): pass", tmp_path, "--force", "--no-stacks")
+    record_anew(HEAD + "for _ in steps(): pass", tmp_path, "--force", "--no-stacks")
     assert steps_in(tmp_path) == 5
     assert trace_in(tmp_path)["advisor"]["stacks"] == "none"
 

@@ -43,6 +43,8 @@ from torch.utils.data import DataLoader
 
 from support.fix_world import USES, names
 
+torch._dynamo.list_backends()  # imports some 400 modules
+
 # ---- the CPU in place of a GPU
 
 
