@@ -94,6 +94,8 @@ SCHEMA = Schema(
         flag("odd_sizes", "a matrix product with rows of an operand or of the result no multiple of 8 long; NULL where unknown",
              "args.Input Dims"),
         integer("alone_ns", "ns", "of dur_ns: with no other kernel on the device"),
+        integer("awaited_ns", "ns", "of a kernel on another device of the process: what of it the busiest device idles for, as its "
+                "own work waits for that (the cause other_device)"),
         real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out, as `ops` has it of "
              "the operator that launched it; else NULL"),
         *LIMITS,
@@ -322,6 +324,7 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
         "math_attention": origin.in_math_attention(context, launch),
         "odd_sizes": context.boolean(odd, ~known),
         "alone_ns": origin.alone_ns(work.device[rows], start, end),
+        "awaited_ns": context.ledger.cost(len(work), "other_device")[rows],
         "unlabelled_share": _unlabelled_share(context, launch),
         **of_work(context, rows),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
