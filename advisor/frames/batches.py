@@ -40,9 +40,9 @@ SCHEMA = Schema(
 OF_WORK = (
     text("batch_phase", "phase of the engine's batch that launched it: prefill, decode, mixed, diffusion; NULL without one"),
     integer("batch_tokens", "", "tokens of that batch, which are the rows of its dense products; NULL where not annotated"),
-    real("draft_loss", "", "of work that drafts tokens (speculative decoding): the part of drafting that what is kept of the drafts "
-         "does not return, over all batches; NULL for other work, and where neither is known"),
-    real("kept_tokens", "", "of such work: tokens that a sequence keeps of a batch, by how long the engine says that sequences are; "
+    real("draft_loss", "", "of work that drafts tokens (speculative decoding): the part of drafting that the drafts which are kept "
+         "do not return, over all batches; NULL for other work, and where neither is known"),
+    real("kept_tokens", "", "of such work: tokens that a sequence keeps of a batch, by how long the engine says that they are; "
          "else the most that it can, which is what it computes"),
     flag("kept_told", "and the engine says so"),
     real("worth_tokens", "", "of such work: the tokens that a sequence must keep of a batch for drafts to be worth it, at least"),

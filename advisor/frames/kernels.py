@@ -84,6 +84,8 @@ SCHEMA = Schema(
         text("fused", "operators that Inductor fused into the kernel, by its name; NULL for other kernels"),
         text("generated", "file of the code that Inductor generated for it, the user's folder left out; NULL where not recorded",
              "args.kernel_file"),
+        text("generated_sizes", "sizes that Inductor chose for that code, such as XBLOCK=2, R0_BLOCK=2048; NULL where not recorded",
+             "args.kernel_kwargs"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
         text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
@@ -260,12 +262,15 @@ def _event_columns(context: Context) -> dict[str, object]:
         "occupancy": context.occupancy,
         "phase": context.phase(launch),
         "fused": _fused(context, work.name[rows]),
-        "generated": _generated(context, launch),
+        **_generated(context, launch),
         "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "operand_types": operand_types,
         "dtypes": operand_types,
         "exposed_ns": exposed(context, rows),
     }
+
+
+_SIZE = re.compile(r"\b[A-Z][A-Z0-9_]{0,30}=\d{1,9}\b")
 
 
 def _fused(context: Context, name: Ints) -> object:
@@ -276,13 +281,15 @@ def _fused(context: Context, name: Ints) -> object:
     return context.labels(name, table)
 
 
-def _generated(context: Context, launch: Ints) -> object:
-    """Files of the code of generated kernels, as their launch's operator says."""
+def _generated(context: Context, launch: Ints) -> dict[str, object]:
+    """Columns on the code of generated kernels, as their launch's operator says: its file, and sizes that were chosen for it."""
     texts, codes = context.recording.recorded.texts, context.op_column(launch, "generated")
-    table = [""] * len(texts)
+    files, sizes = [""] * len(texts), [""] * len(texts)
     for code in distinct(codes[codes >= 0]).tolist():
-        table[code] = clean_path(texts[code])
-    return context.labels(codes, table)
+        file, _, chosen = texts[code].partition("\n")
+        files[code] = clean_path(file) if file != "None" else ""
+        sizes[code] = ", ".join(_SIZE.findall(chosen))
+    return {"generated": context.labels(codes, files), "generated_sizes": context.labels(codes, sizes)}
 
 
 def _counts_threads(context: Context, launch: Ints) -> Bools:

@@ -22,10 +22,10 @@ class Batches:
     """Batches in order of start on the host.
 
     *node* is the forest node of the annotation, *phase* a code of ``PHASES``; *sequences*, *tokens* and *context*, the length of
-    all that decode, are -1 where the name does not tell. *launches* counts the calls in it that launched work, *replays* those that replay a graph, with those whose
-    work was not recorded. *of_work* has the batch that launched each piece of GPU work, in its annotation or behind it (to
-    sample, to draft), -1 for none; *drafts* and *samples* flag what drafts tokens, and what chooses them, by the engine's own
-    names of these parts.
+    all that decode, are -1 where the name does not tell. *launches* counts the calls in it that launched work, *replays* those
+    that replay a graph, with those whose work was not recorded. *of_work* has the batch that launched each piece of GPU work, in
+    its annotation or behind it (to sample, to draft), -1 for none; *drafts* and *samples* flag what drafts tokens, and what
+    chooses them, by the engine's own names of these parts.
     """
 
     node: Ints

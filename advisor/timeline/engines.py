@@ -12,8 +12,11 @@ from advisor.timeline.context import Context
 
 PREFILL, DECODE, MIXED, DIFFUSION = "prefill", "decode", "mixed", "diffusion"
 # vLLM: execute_context_1(888_788544)_generation_0(0), execute_32_context_0(sq0sk0..)_generation_32(sq32sk32785..), in which the
-# first figure of a bracket, or that behind sq, counts the tokens, and that behind sk the length of the sequences; execute_new_1_cached_31 counts requests alone.
-_VLLM = re.compile(r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+))?[^)]*\)")
+# first figure of a bracket, or that behind sq, counts the tokens, and that behind sk the length of all sequences;
+# execute_new_1_cached_31 counts requests alone.
+_VLLM = re.compile(
+    r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+))?[^)]*\)"
+)
 _VLLM_BARE = re.compile(r"^execute_(?:\d+_)?context_(\d+)\(.*\)_generation_(\d+)")
 _VLLM_NEW = re.compile(r"^execute_new_(\d+)_cached_(\d+)")
 # SGLang: step[DECODE bs=32], step[EXTEND bs=1 toks=512].
@@ -29,7 +32,9 @@ _PIPELINE = re.compile(r"^execute_diffusion_(\d+)_\d+x\d+")
 REST = re.compile(r"^gpu_model_runner: |\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): sample_tokens$")
 SAMPLING = re.compile(r"^gpu_model_runner: sample$")
 # SGLang drafts in ranges before the batch that verifies, and extends the draft's cache behind it.
-DRAFTING = re.compile(r"^gpu_model_runner: draft$|^draft(?:_extend)?$|\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): propose_draft\w*$")
+DRAFTING = re.compile(
+    r"^gpu_model_runner: draft$|^draft(?:_extend)?$|\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): propose_draft\w*$"
+)
 _HEADS = ("execute_", "step[", "[Executor] ")
 """With one of them all of these begin: a recording has thousands of other names."""
 

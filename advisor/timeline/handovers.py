@@ -13,7 +13,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, distinct, fetch, intersect, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, distinct, fetch, intersect, union
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import COPY, Recording

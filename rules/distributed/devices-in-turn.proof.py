@@ -8,7 +8,9 @@ from advisor.testing.timeline import Work
 V100, MI300 = "Tesla V100-SXM2-16GB", "AMD Instinct MI300X"
 
 
-def layers(b: TraceBuilder, device: int, us: int, last: Work | None, *, host_us: int = 2, op: str = "aten::addmm") -> Work:
+def layers(
+    b: TraceBuilder, device: int, us: int, last: Work | None, *, host_us: int = 2, op: str = "aten::addmm"
+) -> Work:
     """Ten layers on a GPU, of *us* together, each behind the one before it."""
     for _ in range(10):
         with b.op(op):
@@ -24,10 +26,14 @@ def training(first_us: int = 8000, second_us: int = 6000) -> TraceBuilder:
     for _ in range(4):
         with b.step():
             last = layers(b, 0, first_us // 2, None)
-            last = b.copy("PtoP", 1 << 20, us=10, peer=1, after=[last], op=("aten::to", "aten::_to_copy", "aten::copy_"))
+            last = b.copy(
+                "PtoP", 1 << 20, us=10, peer=1, after=[last], op=("aten::to", "aten::_to_copy", "aten::copy_")
+            )
             last = layers(b, 1, second_us // 2, last)
             last = layers(b, 1, second_us // 2, last, op="AddmmBackward0")
-            last = b.copy("PtoP", 1 << 20, us=10, device=1, peer=0, after=[last], op=("ToCopyBackward0", "aten::_to_copy"))
+            last = b.copy(
+                "PtoP", 1 << 20, us=10, device=1, peer=0, after=[last], op=("ToCopyBackward0", "aten::_to_copy")
+            )
             layers(b, 0, first_us // 2, last, op="AddmmBackward0")
             b.item()
     return b
