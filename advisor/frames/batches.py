@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, Frame, Rows
-from advisor.frames.schema import Schema, flag, integer, text
-from advisor.intervals import Ints, covered, fetch, union
+from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.intervals import Bools, Ints, covered, fetch, union
 from advisor.timeline.batches import PHASES, Batches, annotated, batch_of_nodes, batches
 from advisor.timeline.context import Context
 from advisor.timeline.engines import DECODE, PREFILL
+from advisor.timeline.speculation import speculation
 
 SCHEMA = Schema(
     "batches",
@@ -39,6 +40,12 @@ SCHEMA = Schema(
 OF_WORK = (
     text("batch_phase", "phase of the engine's batch that launched it: prefill, decode, mixed, diffusion; NULL without one"),
     integer("batch_tokens", "", "tokens of that batch, which are the rows of its dense products; NULL where not annotated"),
+    real("draft_loss", "", "of work that drafts tokens (speculative decoding): the part of drafting that the drafts which are kept "
+         "do not return, over all batches; NULL for other work, and where neither is known"),
+    real("kept_tokens", "", "of such work: tokens that a sequence keeps of a batch, by how long the engine says that they are; "
+         "else the most that it can, which is what it computes"),
+    flag("kept_told", "and the engine says so"),
+    real("worth_tokens", "", "of such work: the tokens that a sequence must keep of a batch for drafts to be worth it, at least"),
 )  # fmt: skip
 OF_GAPS = (
     text("batch_phase", "phase of the engine's batch that launched the work which ends the stretch: prefill, decode, mixed, "
@@ -74,6 +81,25 @@ def of_work(context: Context, rows: Ints) -> dict[str, object]:
     return {
         "batch_phase": context.labels(fetch(found.phase, batch), PHASES),
         "batch_tokens": context.known(fetch(found.tokens, batch)),
+        **_of_drafts(context, found.drafts[rows] & (batch >= 0)),
+    }
+
+
+def _of_drafts(context: Context, drafts: Bools) -> dict[str, object]:
+    """Columns on what drafting is worth, of the work that drafts."""
+    weighed = context.once(speculation)
+
+    def column(value: float) -> object:
+        return pd.array(np.where(drafts, value, np.nan), dtype="Float64")
+
+    if weighed is None:
+        nothing = column(np.nan)
+        return dict.fromkeys(("draft_loss", "kept_tokens", "worth_tokens"), nothing) | {"kept_told": drafts & False}
+    return {
+        "draft_loss": column(weighed.lost),
+        "kept_tokens": column(weighed.kept),
+        "kept_told": drafts & weighed.told,
+        "worth_tokens": column(weighed.worth),
     }
 
 

@@ -19,7 +19,7 @@ from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, star
 from advisor.timeline.calls import OP, PYTHON, RUNTIME, Host
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
-from advisor.timeline.launch_origin import launch_behind, thread_of
+from advisor.timeline.launch_origin import in_line, launch_behind, thread_of
 from advisor.timeline.ledger import CAUSES, CODE, IDLE
 from advisor.timeline.memory import freeing_ns
 from advisor.timeline.owners import OWNERS, Neighbours, Stretches, neighbours
@@ -211,8 +211,7 @@ def _within(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:
 
 def _next_work(context: Context, end: Ints) -> Ints:
     """Length of the GPU work that ends each stretch, -1 where there is none."""
-    work = context.recording.work
-    rows = np.flatnonzero(work.device == context.ledger.device)
+    work, rows = context.recording.work, context.once(in_line)
     length = np.append(work.end[rows] - work.start[rows], -1)
     return length[np.searchsorted(work.start[rows], end, side="left")]
 

@@ -84,6 +84,8 @@ SCHEMA = Schema(
         text("fused", "operators that Inductor fused into the kernel, by its name; NULL for other kernels"),
         text("generated", "file of the code that Inductor generated for it, the user's folder left out; NULL where not recorded",
              "args.kernel_file"),
+        text("generated_sizes", "sizes that Inductor chose for that code, such as XBLOCK=2, R0_BLOCK=2048; NULL where not recorded",
+             "args.kernel_kwargs"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
         text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
@@ -94,6 +96,8 @@ SCHEMA = Schema(
         flag("odd_sizes", "a matrix product with rows of an operand or of the result no multiple of 8 long; NULL where unknown",
              "args.Input Dims"),
         integer("alone_ns", "ns", "of dur_ns: with no other kernel on the device"),
+        integer("awaited_ns", "ns", "of a kernel on another device of the process: what of it the busiest device idles for, as its "
+                "own work waits for that (the cause other_device)"),
         real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out, as `ops` has it of "
              "the operator that launched it; else NULL"),
         *LIMITS,
@@ -258,12 +262,15 @@ def _event_columns(context: Context) -> dict[str, object]:
         "occupancy": context.occupancy,
         "phase": context.phase(launch),
         "fused": _fused(context, work.name[rows]),
-        "generated": _generated(context, launch),
+        **_generated(context, launch),
         "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "operand_types": operand_types,
         "dtypes": operand_types,
         "exposed_ns": exposed(context, rows),
     }
+
+
+_SIZE = re.compile(r"\b[A-Z][A-Z0-9_]{0,30}=\d{1,9}\b")
 
 
 def _fused(context: Context, name: Ints) -> object:
@@ -274,13 +281,15 @@ def _fused(context: Context, name: Ints) -> object:
     return context.labels(name, table)
 
 
-def _generated(context: Context, launch: Ints) -> object:
-    """Files of the code of generated kernels, as their launch's operator says."""
+def _generated(context: Context, launch: Ints) -> dict[str, object]:
+    """Columns on the code of generated kernels, as their launch's operator says: its file, and sizes that were chosen for it."""
     texts, codes = context.recording.recorded.texts, context.op_column(launch, "generated")
-    table = [""] * len(texts)
+    files, sizes = [""] * len(texts), [""] * len(texts)
     for code in distinct(codes[codes >= 0]).tolist():
-        table[code] = clean_path(texts[code])
-    return context.labels(codes, table)
+        file, _, chosen = texts[code].partition("\n")
+        files[code] = clean_path(file) if file != "None" else ""
+        sizes[code] = ", ".join(_SIZE.findall(chosen))
+    return {"generated": context.labels(codes, files), "generated_sizes": context.labels(codes, sizes)}
 
 
 def _counts_threads(context: Context, launch: Ints) -> Bools:
@@ -322,6 +331,7 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
         "math_attention": origin.in_math_attention(context, launch),
         "odd_sizes": context.boolean(odd, ~known),
         "alone_ns": origin.alone_ns(work.device[rows], start, end),
+        "awaited_ns": context.ledger.cost(len(work), "other_device")[rows],
         "unlabelled_share": _unlabelled_share(context, launch),
         **of_work(context, rows),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),

@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, distinct, fetch, subtract, union
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.batches import batch_of_nodes, batches
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
@@ -31,7 +31,6 @@ SCHEMA = Schema(
         integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
         flag("of_scaler", "it reads the flag by which a GradScaler decides whether the optimizer steps"),
         flag("pending", "it had something to wait for: work launched before it had not ended when it began"),
-        integer("peer_ns", "ns", "of the wait: the device idles, and another device that the process works on is busy; 0 with one"),
         flag("of_engine", "it lies behind a batch of a serving engine and in none: the engine reads the batch's tokens"),
     ),
 )  # fmt: skip
@@ -55,21 +54,9 @@ def build(context: Context) -> pd.DataFrame:
         "copy_bytes": context.known(size),
         "of_scaler": _of_scaler(context),
         "pending": _pending(context),
-        "peer_ns": _of_peers(context),
         "of_engine": _of_engine(context),
     }
     return pd.DataFrame(frame)
-
-
-def _of_peers(context: Context) -> Ints:
-    """ns of each wait in which the busiest device idles while another one works: devices in turn, and no missing launches."""
-    syncs, recording = context.waits.syncs, context.recording
-    others = [recording.busy(device) for device in recording.devices[1:]]
-    if not others:
-        return np.zeros(len(syncs.start), np.int64)
-    start, end = (np.concatenate([getattr(spans, edge) for spans in others]) for edge in ("start", "end"))
-    elsewhere = subtract(union(start, end), recording.busy(context.device))
-    return covered(elsewhere, syncs.start, syncs.end)
 
 
 def _pending(context: Context) -> Bools:

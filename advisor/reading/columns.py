@@ -504,7 +504,10 @@ class Columns:
             stacks, [a.stack or (frames(a.stack_trace) if a.stack_trace else None) for a in args]
         )
         self._keep_before(table, args)
-        table["generated"] = _text_codes(texts, [a.kernel_file for a in args])
+        # One text for both: a column more for each operator would cost every trace.
+        table["generated"] = _text_codes(
+            texts, [f"{a.kernel_file}\n{a.kernel_kwargs}" if a.kernel_kwargs else a.kernel_file for a in args]
+        )
         table["collective"] = _text_codes(texts, [a.collective for a in args])
         return table | self._collective(args)
 

@@ -51,6 +51,7 @@ class Args(Struct, gc=False):
     written_before: str | None = field(default=None, name=WRITTEN_BEFORE)
     stack_trace: str | None = None  # of the model's source, on operators of a compiled graph
     kernel_file: str | None = None  # of the code that Inductor generated
+    kernel_kwargs: str | None = None  # sizes that it chose for the code
     reserved: Number = field(default=None, name="Total Reserved")
     allocated: Number = field(default=None, name="Total Allocated")
     memory_bytes: Number = field(default=None, name="Bytes")

@@ -26,6 +26,7 @@ from advisor.replay.batches import late
 from advisor.replay.steady import clock
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.handovers import between_devices
 from advisor.timeline.recording import COPY
 
 _SLACK_NS = 2_000
@@ -36,6 +37,8 @@ LATE_NS = 20_000
 """Work that starts later than this after all that is known to hold it was held by something else."""
 _DEPENDS_NS = 20_000
 """Work that waited on an event starts within this of the end of the work that the event stands for."""
+_MOST_LATENCY_NS = 100_000
+"""A launch reaches a device that idles within this: longer, something else held its work."""
 _QUEUE = 900
 """A queue this deep is taken to have been full: NVIDIA's takes 1,024 launches."""
 _LONG_CALL = 10
@@ -117,9 +120,14 @@ def build(context: Context) -> Graph | None:
     stream = alike(work.device[positions], work.stream[positions])[1]
     begun, ended = steady.at(work.start[positions]), steady.at(work.end[positions])
     collective = work.communication[positions]
-    latency, typical = _latency(start, end, np.where(collective, -1, graph_of), graph_of, stream, begun, ended)
+    sure = np.where(collective, -1, graph_of)
+    if len(recording.devices) > 1:
+        # The first work of a device's turn waits for another device, not for its launch.
+        sure = np.where(begun - start[np.maximum(graph_of, 0)] > _MOST_LATENCY_NS, -1, sure)
+    latency, typical = _latency(start, end, sure, graph_of, stream, begun, ended)
     copies = work.kind[positions] == COPY
     lag, depends, residual = _holds(start, end, copies, graph_of, stream, begun, ended, latency, typical, low)
+    depends = _passed_on(context, positions, depends, begun, ended)
     blocking, after = _blocking(kind, start, end, graph_of, copies, begun, ended)
     kind = np.where(blocking, BLOCKING, kind)
     queue, full = _queue(start, end, graph_of, ended, typical)
@@ -194,7 +202,7 @@ def _latency(
 ) -> tuple[int, int]:
     """From a launch call's start to its work's, where nothing else held it; and how long such a call takes: medians.
 
-    *sure* is *owner* without collectives, which begin when their stream's event, or the other ranks, let them.
+    *sure* is *owner* without what begins when something else lets it: collectives wait for their stream's event, or other ranks.
     """
     if not (owner >= 0).any():
         return 0, 0
@@ -262,6 +270,22 @@ def _holds(
     after_call = begun - np.maximum(call + lag, 0)
     lag = np.where(late & (_BEHIND * unexplained > after_call), lag + after_call, lag)
     return lag.astype(np.int64), depends, int(unexplained[late].sum())
+
+
+def _passed_on(context: Context, positions: Ints, depends: Ints, begun: Ints, ended: Ints) -> Ints:
+    """Let the next work on another device wait for a copy to it, also where its launch came too late to show that."""
+    if len(context.recording.devices) < 2:
+        return depends
+    work = context.recording.work
+    device, copies = work.device[positions], np.flatnonzero(between_devices(context.recording)[positions])
+    for number in distinct(device[copies]).tolist():
+        others, passing = np.flatnonzero(device != number), copies[device[copies] == number]
+        at = np.searchsorted(others, passing)
+        passing, at = passing[at < len(others)], at[at < len(others)]
+        waits = others[at]
+        fits = (depends[waits] < 0) & (begun[waits] >= ended[passing] - _SLACK_NS)
+        depends[waits[fits]] = passing[fits]
+    return depends
 
 
 def _peers(context: Context, positions: Ints, begun: Ints, ended: Ints) -> tuple[Ints, Ints, Ints]:

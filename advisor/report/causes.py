@@ -13,6 +13,7 @@ CAUSES = {
     "communication": "collectives that no computing hides",
     "copy": "copies that nothing hides",
     "memset": "memory being set",
+    "other_device": "idle: waits for work of another GPU",
     "startup": "idle: start-up, which happens once",
     "loader": "idle: waits for the next batch",
     "sync": "idle: the host waited for the GPU",

@@ -168,9 +168,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "The one owner of each ns of the window (of the host's span, where that is over twice the window and there are no "
             "steps), as shares that add up to 1: before, what was queued before the recording; after, its tail; compute, "
-            "communication, copy, memset; while the device idles startup, loader, sync, blocking_copy, allocator, compile, gc, "
-            "operator (CPU work of an operator), host (Python and launches), profiler, unknown. Causes that own nothing are "
-            "left out."
+            "communication, copy, memset; while the device idles other_device (another one works, and it waits for that), "
+            "startup, loader, sync, blocking_copy, allocator, compile, gc, operator (CPU work of an operator), host (Python and "
+            "launches), profiler, unknown. Causes that own nothing are left out."
         ),
     ]
     extent_ms: Annotated[

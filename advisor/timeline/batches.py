@@ -21,11 +21,11 @@ _LEAST_LAUNCHES = 20
 class Batches:
     """Batches in order of start on the host.
 
-    *node* is the forest node of the annotation, *phase* a code of ``PHASES``; *sequences* and *tokens* are -1 where the name
-    does not tell. *launches* counts the calls in it that launched work, *replays* those that replay a graph, with those whose
-    work was not recorded. *of_work* has the batch that launched each piece of GPU work, in its annotation or behind it (to
-    sample, to draft), -1 for none; *drafts* and *samples* flag what drafts tokens, and what chooses them, by the engine's own
-    names of these parts.
+    *node* is the forest node of the annotation, *phase* a code of ``PHASES``; *sequences*, *tokens* and *context*, the length of
+    all that decode, are -1 where the name does not tell. *launches* counts the calls in it that launched work, *replays* those
+    that replay a graph, with those whose work was not recorded. *of_work* has the batch that launched each piece of GPU work, in
+    its annotation or behind it (to sample, to draft), -1 for none; *drafts* and *samples* flag what drafts tokens, and what
+    chooses them, by the engine's own names of these parts.
     """
 
     node: Ints
@@ -33,6 +33,7 @@ class Batches:
     phase: Ints
     sequences: Ints
     tokens: Ints
+    context: Ints
     launches: Ints
     replays: Ints
     of_work: Ints
@@ -70,6 +71,7 @@ def batches(context: Context) -> Batches:
         phase=np.array([PHASES.index(iteration.batch.phase) for iteration in found], np.int64),
         sequences=numbers([iteration.batch.sequences for iteration in found]),
         tokens=numbers([iteration.batch.tokens for iteration in found]),
+        context=numbers([iteration.batch.context for iteration in found]),
         launches=counted(distinct(work.launch[inside >= 0])),
         replays=counted(context.graph_nodes),
         of_work=np.where(inside >= 0, inside, fetch(behind, work.launch)),

@@ -15,6 +15,7 @@ from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
+from advisor.timeline.handovers import covered_by_others
 from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.replays import pending
@@ -88,7 +89,9 @@ class Context:
         if not np.isin(self.graph_nodes, work.launch).all():
             return True
         low, high = self.recording.extent
-        return bool(unexplained_idle(self.recording, self.device).length > _UNDERRECORDED_SHARE * (high - low))
+        idle = unexplained_idle(self.recording, self.device)
+        elsewhere = covered_by_others(self.recording, self.device, idle)
+        return bool(idle.length - elsewhere.length > _UNDERRECORDED_SHARE * (high - low))
 
     @cached_property
     def taken_out(self) -> Spans:
@@ -203,7 +206,7 @@ class Context:
         """ns of the window that each piece of GPU work owns on its device."""
         cost = np.zeros(len(self.recording.work), np.int64)
         for device in self.recording.devices:
-            cost += self.ledger_of(device).cost(len(cost), *ledgers.BUSY)
+            cost += self.ledger_of(device).cost(len(cost), *ledgers.OWN)
         return cost
 
     @cached_property

@@ -12,8 +12,11 @@ from advisor.timeline.context import Context
 
 PREFILL, DECODE, MIXED, DIFFUSION = "prefill", "decode", "mixed", "diffusion"
 # vLLM: execute_context_1(888_788544)_generation_0(0), execute_32_context_0(sq0sk0..)_generation_32(sq32sk32785..), in which the
-# first figure of a bracket, or that behind sq, counts the tokens; execute_new_1_cached_31 counts requests alone.
-_VLLM = re.compile(r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)[^)]*\)")
+# first figure of a bracket, or that behind sq, counts the tokens, and that behind sk the length of all sequences;
+# execute_new_1_cached_31 counts requests alone.
+_VLLM = re.compile(
+    r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+))?[^)]*\)"
+)
 _VLLM_BARE = re.compile(r"^execute_(?:\d+_)?context_(\d+)\(.*\)_generation_(\d+)")
 _VLLM_NEW = re.compile(r"^execute_new_(\d+)_cached_(\d+)")
 # SGLang: step[DECODE bs=32], step[EXTEND bs=1 toks=512].
@@ -28,7 +31,10 @@ _PIPELINE = re.compile(r"^execute_diffusion_(\d+)_\d+x\d+")
 # switched on, and in a function that stacks show.
 REST = re.compile(r"^gpu_model_runner: |\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): sample_tokens$")
 SAMPLING = re.compile(r"^gpu_model_runner: sample$")
-DRAFTING = re.compile(r"^gpu_model_runner: draft$|\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): propose_draft\w*$")
+# SGLang drafts in ranges before the batch that verifies, and extends the draft's cache behind it.
+DRAFTING = re.compile(
+    r"^gpu_model_runner: draft$|^draft(?:_extend)?$|\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): propose_draft\w*$"
+)
 _HEADS = ("execute_", "step[", "[Executor] ")
 """With one of them all of these begin: a recording has thousands of other names."""
 
@@ -41,6 +47,8 @@ class Batch:
     engine: str
     sequences: int | None
     tokens: int | None
+    context: int | None = None
+    """Tokens of the sequences that decode, so far and in this batch, all together."""
 
     @property
     def drafted(self) -> bool:
@@ -60,8 +68,8 @@ class Iteration:
 def batch_of(name: str) -> Batch | None:
     """Read the name of an annotation; None where it is no iteration of a known engine."""
     if found := _VLLM.match(name):
-        prompts, asked, others, generated = (int(number) for number in found.groups())
-        return _counted("vLLM", prompts, others, asked + generated)
+        prompts, asked, others, generated = (int(number) for number in found.groups()[:4])
+        return _counted("vLLM", prompts, others, asked + generated, int(found[5]) if found[5] else None)
     if found := _VLLM_BARE.match(name) or _VLLM_NEW.match(name):
         return _counted("vLLM", int(found[1]), int(found[2]), None)
     if found := _TENSORRT.match(name):
@@ -77,12 +85,12 @@ def batch_of(name: str) -> Batch | None:
     return None
 
 
-def _counted(engine: str, prompts: int, others: int, tokens: int | None) -> Batch | None:
+def _counted(engine: str, prompts: int, others: int, tokens: int | None, context: int | None = None) -> Batch | None:
     """Tell the phase by the requests at their prompt and those past it; None for a batch of nothing."""
     if not prompts and not others:
         return None
     phase = MIXED if prompts and others else PREFILL if prompts else DECODE
-    return Batch(phase, engine, prompts + others, tokens)
+    return Batch(phase, engine, prompts + others, tokens, context)
 
 
 def iterations(context: Context) -> list[Iteration]:

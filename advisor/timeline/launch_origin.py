@@ -178,12 +178,20 @@ def place_shares(groups: Sequence[Ints], dur: Ints) -> np.ndarray[tuple[int], np
     return time[group] / total if total else np.zeros(len(dur), np.float64)
 
 
+def in_line(context: Context) -> Ints:
+    """Indices of the work of the ledger's device, and of that on others which it waits for, in order of start."""
+    ledger, work = context.ledger, context.recording.work
+    own = work.device == ledger.device
+    elsewhere = ledger.through("other_device") & (ledger.row >= 0)
+    own[ledger.row[elsewhere]] = True
+    return np.flatnonzero(own)
+
+
 def launch_behind(context: Context, end: Ints) -> Ints:
-    """Forest node that launched the work of the ledger's device which ends each stretch of its idle, -1 where there is none."""
+    """Forest node that launched the work which ends each stretch of idle of the ledger's device, -1 where there is none."""
     if not context.recording.has_host:
         return np.full(len(end), -1, np.int64)
-    work = context.recording.work
-    rows = np.flatnonzero(work.device == context.ledger.device)
+    work, rows = context.recording.work, context.once(in_line)
     return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
 
 

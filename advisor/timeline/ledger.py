@@ -2,8 +2,9 @@
 
 What was queued before the recording and the tail behind the program's last work are ``before`` and ``after``. Between them
 a device's time is compute's, else communication's, else a copy's (of several at once the one's that ends last), else a
-memset's; where the device idles, it belongs to the reason why: profiler, start-up, compile, allocator, garbage collector,
-loader, blocking copy, synchronization, an operator that computes on the CPU, host (Python and launches). Idle time with work
+memset's, else that of another device's work that it waits for; where the device idles, it belongs to the reason why: profiler,
+start-up, compile, allocator, garbage collector, loader, blocking copy, synchronization, an operator that computes on the CPU,
+host (Python and launches). Idle time with work
 already queued is nobody's on the host, and stays ``unknown``; so does all that the trace cannot explain.
 """
 
@@ -29,6 +30,7 @@ from advisor.intervals import (
     union,
 )
 from advisor.results.analysis import typical_ms
+from advisor.timeline import handovers
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
@@ -38,7 +40,10 @@ from advisor.timeline.startup_table import Startup
 from advisor.timeline.tasks import find as find_tasks
 from advisor.timeline.unexplained import SILENCE_NS, host_extent, last_event, queue_full, unexplained_idle
 
-BUSY = ("compute", "communication", "copy", "memset")
+OWN = ("compute", "communication", "copy", "memset")
+"""Causes of a device's own work."""
+BUSY = (*OWN, "other_device")
+"""With the work of other devices that it waits for: the causes whose rows are pieces of work."""
 OUTSIDE = ("before", "after")
 IDLE = (
     "startup", "loader", "sync", "blocking_copy", "allocator", "compile", "gc", "operator", "host", "profiler", "unknown",
@@ -101,7 +106,7 @@ class Ledger:
 
     @property
     def busy(self) -> Bools:
-        """Segments in which the device works (in a CPU program: its operators)."""
+        """Segments in which the device works, or waits for another one that does (in a CPU program: its operators)."""
         return self.cause < len(BUSY)
 
     @property
@@ -353,6 +358,8 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
     if not recording.host.size:
         return layers
     held = _held_calls(recording, waits)
+    if device >= 0 and not doubtful.length:
+        layers.append(_of_others(recording, device, waits))
     if doubtful.length:
         # What the device did is not known for sure. That one call held the host meanwhile is; but where the work that ends
         # the idle stretch was queued before it began, nobody knows that the device idled for a copy.
@@ -384,6 +391,21 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
         high = last
     layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
+
+
+def _of_others(recording: Recording, device: int, waits: HostWaits) -> Layer:
+    """The layer of what other devices do while this one waits for it, each ns the earliest start's."""
+    spans, work = handovers.waiting(recording, device, waits.syncs), recording.work
+    if not spans.length:
+        none = np.zeros(0, np.int64)
+        return Layer(CODE["other_device"], none, none, none)
+    rows = handovers.others_work(recording, device)
+    layer = layer_of("other_device", work.start[rows], work.end[rows], rows, work.stream[rows])
+    points = distinct(np.concatenate([layer.start, layer.end, spans.start, spans.end]))
+    start, end = points[:-1], points[1:]
+    at = np.searchsorted(layer.start, start, side="right") - 1
+    inside = (at >= 0) & (start < layer.end[np.maximum(at, 0)]) & (covered(spans, start, end) > 0)
+    return Layer(layer.cause, start[inside], end[inside], layer.row[at[inside]])
 
 
 def _until_it_computes(recording: Recording, syncs: w.Syncs, tasks: Ints, reach: Ints) -> Ints:

@@ -88,15 +88,16 @@ def test_the_busiest_of_two_devices_is_spoken_of() -> None:
     assert facts(trace)["devices_used"] == 2
 
 
-def test_of_a_wait_the_other_device_s_part_is_told() -> None:
+def test_a_wait_for_another_device_is_that_device_s() -> None:
     """GPU 0 works 30 us and GPU 1 from then on 40; the host waits for both, 60 us, of which 30 - 10 are before GPU 1 begins."""
     work = [kernel(10, 30, 1), kernel(40, 40, 2, device=1)]
     wait = host("cuda_runtime", "cudaDeviceSynchronize", 20, 60, 1)
     trace = read([op("a", 0, 15), launch(1, 1), launch(2, 4), *work, wait])
     assert trace.device == 1
-    assert trace.frame("syncs")["peer_ns"].tolist() == [20_000]
+    assert trace.ledger.by_cause()["other_device"] == 30_000
+    assert trace.kernels["awaited_ns"].tolist() == [30_000, 0]
     alone = read([op("a", 0, 15), launch(1, 1), *work[:1], host("cuda_runtime", "cudaDeviceSynchronize", 20, 20, 1)])
-    assert alone.frame("syncs")["peer_ns"].tolist() == [0]
+    assert alone.ledger.by_cause()["other_device"] == 0
 
 
 # ---- AMD

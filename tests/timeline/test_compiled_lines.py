@@ -88,6 +88,7 @@ def test_kernels_say_what_is_fused_and_where_its_code_is(tmp_path: Path) -> None
     for event in root["traceEvents"]:
         if event.get("cat") == "cpu_op" and event["name"].startswith("triton"):
             event.setdefault("args", {})["kernel_file"] = "/tmp/torchinductor_somebody/ab/cabc.py"
+            event["args"]["kernel_kwargs"] = "XBLOCK=2,R0_BLOCK=2048,name=/home/somebody"
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(root))
     kernels = advisor.read(str(path)).frame("kernels")
@@ -96,3 +97,5 @@ def test_kernels_say_what_is_fused_and_where_its_code_is(tmp_path: Path) -> None
         "torchinductor/ab/cabc.py",
         None,
     ]
+    sizes = kernels["generated_sizes"].astype(object)
+    assert sizes.where(sizes.notna(), None).tolist() == ["XBLOCK=2, R0_BLOCK=2048", None]

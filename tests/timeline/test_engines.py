@@ -12,12 +12,12 @@ from advisor.timeline.engines import Batch, batch_of
     [
         (
             "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
-            Batch("decode", "vLLM", 32, 32),
+            Batch("decode", "vLLM", 32, 32, 32785),
         ),
         ("execute_context_1(888_788544)_generation_0(0)", Batch("prefill", "vLLM", 1, 888)),
         (
             "execute_40_context_2(sq512sk512sqsq1sqsk1)_generation_38(sq38sk9sqsq1sqsk1)",
-            Batch("mixed", "vLLM", 40, 550),
+            Batch("mixed", "vLLM", 40, 550, 9),
         ),
         ("execute_new_1_cached_31", Batch("mixed", "vLLM", 32, None)),
         ("execute_new_0_cached_31", Batch("decode", "vLLM", 31, None)),

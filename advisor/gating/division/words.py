@@ -17,6 +17,7 @@ _LONGEST = 60
 _CAUSES = {
     "sync": "the host waits for the device",
     "blocking_copy": "the host waits for a copy",
+    "other_device": "the device waits for work of another one",
     "loader": "waits for the next batch",
     "host": "Python and launches: the device waits for the host",
     "operator": "an operator computes on the CPU while the device waits",

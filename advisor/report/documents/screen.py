@@ -37,7 +37,7 @@ _CPU, _RANKS = "the CPU", "other ranks"
 _HOLDERS = {
     "host": _CPU, "operator": _CPU, "loader": "the loader", "communication": "collectives", "copy": "copies",
     "blocking_copy": "copies", "allocator": "memory allocation", "gc": "garbage collection", "compile": "compilation",
-    "profiler": "the profiler",
+    "profiler": "the profiler", "other_device": "another GPU",
 }  # fmt: skip
 """Causes that limit a step which faster kernels leave as it is."""
 _DOT = " · "
