@@ -224,6 +224,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles`` and ``factors`` are of one step,
     ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within calls
     were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
+    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
     """
 
     version: int = VERSION
@@ -255,6 +257,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     cudnn_benchmark: bool | None = None
     deterministic: bool | None = None
     steps_by: str | None = None
+    steps_loop: str | None = None
+    steps_skipped: int | None = None
+    steps_behind: bool | None = None
     backwards_per_step: float | None = None
     batch_width: int | None = None
     batch_longest: int | None = None
@@ -310,6 +315,7 @@ BF16 = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 MOST_ENTRIES = 64
 MOST_STEPS = 1000
 _MOST_PATH = 4096
+_MOST_NAME = 400
 _MOST_CORES = 1 << 16
 _MOST_WORKERS = 4096
 _MOST_MEMORY = 1 << 60
@@ -356,6 +362,9 @@ def read(value: Any) -> Recorded | None:
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
         deterministic=flag(value.get("deterministic")),
         steps_by=word(value.get("steps_by")),
+        steps_loop=word(value.get("steps_loop"), _MOST_NAME),
+        steps_skipped=between(value.get("steps_skipped"), 1, MOST_STEPS),
+        steps_behind=flag(value.get("steps_behind")),
         backwards_per_step=real(value.get("backwards_per_step"), 1e6),
         batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
         batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),
