@@ -175,6 +175,21 @@ class Factor(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Mask(Struct, frozen=True, omit_defaults=True):
+    """A line that rules scores of attention out, of *rows* queries times *columns* keys, in front of a softmax.
+
+    ``share`` is the part of them that is ruled out, whole rows and columns (padding) left aside, and ``tiles`` the part of tiles of
+    64 times 64 scores in which any is kept.
+    """
+
+    rows: int
+    columns: int
+    share: float
+    tiles: float = 1.0
+    file: str = ""
+    line: int = 0
+
+
 class Uneven(Struct, frozen=True, omit_defaults=True):
     """Rows of differing length in the first batches, padded at one end: *widths* are the batches', *rows* how many are in one.
 
@@ -221,7 +236,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
-    ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles`` and ``factors`` are of one step,
+    ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are of one step,
     ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within calls
     were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
@@ -251,6 +266,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     rows_compared: bool | None = None
     constants: tuple[Constant, ...] | None = None
     factors: tuple[Factor, ...] | None = None
+    masks: tuple[Mask, ...] | None = None
     unchanged: tuple[Unchanged, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
@@ -356,6 +372,7 @@ def read(value: Any) -> Recorded | None:
         rows_compared=flag(value.get("rows_compared")),
         constants=_entries(constants, _constant) if isinstance(constants := value.get("constants"), list) else None,
         factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
+        masks=_entries(masks, _mask) if isinstance(masks := value.get("masks"), list) else None,
         unchanged=_entries(again, _unchanged) if isinstance(again := value.get("unchanged"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
@@ -529,6 +546,14 @@ def _factor(entry: Table) -> Factor | None:
         return None
     gradient = flag(entry.get("gradient")) or False
     return Factor(operator=operator, calls=calls, size=size, again=again, columns=columns, gradient=gradient, **place)
+
+
+def _mask(entry: Table) -> Mask | None:
+    rows, columns = between(entry.get("rows"), 1, _MOST_COUNT), between(entry.get("columns"), 1, _MOST_COUNT)
+    share, tiles, place = real(entry.get("share"), 1.0), real(entry.get("tiles", 1.0), 1.0), _place(entry)
+    if rows is None or columns is None or share is None or tiles is None or not place:
+        return None
+    return Mask(rows=rows, columns=columns, share=share, tiles=tiles, **place)
 
 
 def _uneven(entry: Table) -> Uneven | None:

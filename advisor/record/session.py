@@ -527,6 +527,7 @@ class Session:
             rows_compared=self._repeats.rows if self._repeats is not None else None,
             constants=self._constants.found if self._constants is not None else None,
             factors=self._constants.factors if self._constants is not None else None,
+            masks=self._constants.masks if self._constants is not None else None,
             unchanged=self._constants.unchanged if self._constants is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
