@@ -236,6 +236,10 @@ class Constants:
             self._failed = True
         return result
 
+    def summary(self) -> dict[str, Any]:
+        """Return the fields of :class:`advisor.reading.program_settings.Recorded` that operators told."""
+        return {"constants": self.found, "factors": self.factors, "masks": self.masks, "unchanged": self.unchanged}
+
     @property
     def unchanged(self) -> tuple[Unchanged, ...] | None:
         """Places of what three steps did alike; None where fewer were watched."""

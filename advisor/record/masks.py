@@ -19,7 +19,8 @@ _SOFTMAX = frozenset({"aten::_softmax", "aten::_log_softmax", "aten::softmax", "
 _OUT = -1e4
 """Scores of this size and below come to no weight."""
 _LEAST_SIDE = 64
-_MOST_CALLS, _MOST_NUMBERS = 64, 1 << 26
+_MOST_CALLS, _MOST_MATRICES = 4, 8
+"""Calls that are looked at of a line, and matrices of each: layers and samples, whose masks are alike."""
 _TILE = 64
 _LOOKED_AT = 4096
 """Numbers of what is added to scores, spread over all, of which one has to rule something out."""
@@ -36,7 +37,6 @@ class Masks:
         self._torch = torch
         self._found: dict[tuple[int, int, _Place], list[tuple[float, float]]] = {}
         self._softmax: set[tuple[int, ...]] = set()
-        self._calls = 0
 
     def see(self, name: str, args: Any, place: _Place) -> None:
         """Note an operator that ran at *place*, outside of a backward pass. On a GPU the program waits for some numbers."""
@@ -52,19 +52,21 @@ class Masks:
             share, kept = min(part for part, _ in parts), max(kept for _, kept in parts)
             if share >= _LEAST_SHARE and {(rows, columns), (columns, rows)} & self._softmax:
                 found.append(Mask(rows, columns, round(share, 4), round(kept, 4), file=place[0], line=place[1]))
-        return tuple(found[:MOST_ENTRIES])
+        return tuple(found)
 
     def _look(self, name: str, args: Any, place: _Place) -> None:
         shape = self._scores(name, args)
-        if self._calls >= _MOST_CALLS or len(shape) < 2 or min(shape[-2:]) < _LEAST_SIDE:
+        if len(shape) < 2 or min(shape[-2:]) < _LEAST_SIDE:
+            return
+        before = self._found.get((shape[-2], shape[-1], place), [])
+        if len(before) >= _MOST_CALLS or len(self._found) >= MOST_ENTRIES:
             return
         if self._torch.cuda.is_initialized() and self._torch.cuda.is_current_stream_capturing():
             return
         out = self._ruled_out(name, args)
-        if out is None or out.numel() > _MOST_NUMBERS or out.dim() < 2 or tuple(out.shape[-2:]) != shape[-2:]:
+        if out is None or out.dim() < 2 or tuple(out.shape[-2:]) != shape[-2:]:
             return  # one for all rows, or all columns, is padding
-        self._calls += 1
-        self._found.setdefault((*shape[-2:], place), []).append(self._parts(out))
+        self._found.setdefault((shape[-2], shape[-1], place), []).append(self._parts(out))
 
     def _scores(self, name: str, args: Any) -> tuple[int, ...]:
         """Return the shape of what a call makes."""
@@ -104,12 +106,13 @@ class Masks:
     def _parts(self, out: Any) -> tuple[float, float]:
         """Return the part that is ruled out of rows and columns that are not all ruled out, and that of tiles that hold something.
 
-        Of what is expanded, one is looked at.
+        Of what is expanded, one is looked at, of others some.
         """
         for at in range(out.dim() - 2):
             if out.stride(at) == 0:
                 out = out.narrow(at, 0, 1)
-        kept = out.reshape(-1, *out.shape[-2:]).logical_not()
+        out = out.reshape(-1, *out.shape[-2:])
+        kept = out[:: -(-len(out) // _MOST_MATRICES)].logical_not()
         sizes = kept.any(-1).sum(-1) * kept.any(-2).sum(-1)
         inside = max(int(sizes.sum()), 1)
         tiles = self._torch.nn.functional.max_pool2d(kept[:, None].float(), _TILE, ceil_mode=True)
