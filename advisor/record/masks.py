@@ -39,7 +39,9 @@ class Masks:
         self._softmax: set[tuple[int, ...]] = set()
 
     def see(self, name: str, args: Any, place: _Place) -> None:
-        """Note an operator that ran at *place*, outside of a backward pass. On a GPU the program waits for some numbers."""
+        """Note an operator that ran at *place*, outside of a backward pass. Where a GPU is used no rule asks, and nothing waits."""
+        if self._torch.cuda.is_initialized():
+            return
         if name in _SOFTMAX:
             self._softmax.add(tuple(args[0].shape[-2:]))
         elif name in _FILLS or name in _SUMS or name == "aten::where":
@@ -60,8 +62,6 @@ class Masks:
             return
         before = self._found.get((shape[-2], shape[-1], place), [])
         if len(before) >= _MOST_CALLS or len(self._found) >= MOST_ENTRIES:
-            return
-        if self._torch.cuda.is_initialized() and self._torch.cuda.is_current_stream_capturing():
             return
         out = self._ruled_out(name, args)
         if out is None or out.dim() < 2 or tuple(out.shape[-2:]) != shape[-2:]:
