@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean, median
@@ -160,24 +161,24 @@ def timed(
     return kept if done["rc"] == 0 else {**kept, "stderr": done["stderr"][-2000:]}
 
 
-def unit_of(trace: Path) -> str | None:
-    """Unit of a recording's steps, as the recorder found it."""
-    if not trace.exists():
-        return None
-    found = re.search(rb'"steps_by": ?"(optimizer|batches|calls|turns)"', gzip.decompress(trace.read_bytes()))
-    return found[1].decode() if found else None
+def followed(trace: Path) -> list[str]:
+    """Options that tell a run without a profiler which steps were recorded, as the recorder found them."""
+    from advisor.reading import program_settings
+    from advisor.record.measured import Followed
+
+    root = json.loads(gzip.decompress(trace.read_bytes())) if trace.exists() else {}
+    return Followed.of(program_settings.read(root.get(program_settings.KEY))).options()
 
 
-def watched(script: str, folder: Path, seconds: float, limit: float, unit: str | None = None) -> dict[str, Any]:
-    """One run of a program that prints no times: the mean of its steps behind the first few. A step is a *unit*, or is found.
+def watched(script: str, folder: Path, seconds: float, limit: float, steps: Sequence[str] = ()) -> dict[str, Any]:
+    """One run of a program that prints no times: the mean of its steps behind the first few, the *steps* of :func:`followed`.
 
     What comes once in several steps (waits for workers, an epoch's end) is in the mean alone.
     """
     with tempfile.TemporaryDirectory() as kept:
         out = Path(kept) / "run.json"
         options = ["--out", str(out), "--root", str(folder), "--least", str(FEWEST), "--seconds", str(seconds)]
-        options += ["--by", unit] if unit else []
-        command = [sys.executable, "-m", "advisor.record.measure", *options, script, "--steps", str(MOST)]
+        command = [sys.executable, "-m", "advisor.record.measure", *options, *steps, script, "--steps", str(MOST)]
         done = run(command, folder, limit)
         left = sorted(Path(kept).glob("*.json"))  # one for each rank
         found = json.loads(left[0].read_text()) if left else {}
@@ -186,6 +187,15 @@ def watched(script: str, folder: Path, seconds: float, limit: float, unit: str |
     figures = {"ms": None if failed else mean(times), "unit": found.get("unit"), "steps": len(times)}
     kept_of = {"script": script, **figures, **{key: done[key] for key in ("wall_s", "cpu_s")}, "rc": failed or 0}
     return {**kept_of, "stderr": done["stderr"][-2000:]} if failed else kept_of
+
+
+def found_again(script: str, folder: Path, seconds: float, limit: float, steps: Sequence[str]) -> dict[str, Any]:
+    """As :func:`watched`; where the script has no loop of that name any more, by the loop that a run finds."""
+    done = watched(script, folder, seconds, limit, steps)
+    if done["rc"] == "no steps" and "--loop" in steps:
+        at = list(steps).index("--loop")
+        done = watched(script, folder, seconds, limit, [*steps[:at], *steps[at + 2 :]])
+    return done
 
 
 def record(script: str, trace: Path, folder: Path, small: bool, limit: float) -> dict[str, Any]:
@@ -513,7 +523,7 @@ def take(
         forked = None
         trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit)
     silent = trial["rc"] == "no figures"
-    unit = unit_of(traces["before.py"]) if silent else None
+    recorded = followed(traces["before.py"]) if silent else []
     if trial["ms"] is None and not silent:
         failures.append(f"timing before.py: status {trial['rc']}")
         return one, future
@@ -522,7 +532,7 @@ def take(
     for _ in range(options.rounds):
         for script in ("before.py", "after.py", "after.py", "before.py"):
             if silent:
-                one["runs"].append(watched(script, folder, options.seconds, options.limit, unit))
+                one["runs"].append(found_again(script, folder, options.seconds, options.limit, recorded))
             else:
                 one["runs"].append(timed(script, folder, counts[script], options.small, options.limit, forked))
     if len({timing["unit"] for timing in one["runs"] if timing.get("unit")}) > 1:

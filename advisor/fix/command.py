@@ -19,6 +19,7 @@ from advisor.fix.source import NotEditable
 from advisor.fix.tree import Tree, workplace
 from advisor.fix.verify import LEAST_BLOCKS, SECONDS, Verifier, result
 from advisor.reading.program_settings import Recorded
+from advisor.record.measured import Followed
 from advisor.results.analysis import Analysis
 from advisor.results.fixes import Advice, Fixes, FixResult
 
@@ -66,7 +67,7 @@ def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze:
         if not choices.verify:
             return _with_time(proposed(script or analysis.trace.path, analysis, recorded, project), begun)
         cores = recorded.cores if recorded is not None else None
-        program.unit = recorded.steps_by if recorded is not None else None
+        program.followed = Followed.of(recorded)
         proposals, advice = propose(analysis, project, cores=cores, writes=choices.apply or choices.branch is not None)
         program.deadline = begun + choices.budget_s
         verified, verifier = _verify(program, proposals, folder, choices, say)

@@ -21,8 +21,7 @@ import advisor
 from advisor.errors import UsageError
 from advisor.fix.project import Project
 from advisor.fix.tree import Tree
-from advisor.record.measured import Measured
-from advisor.record.steps import UNITS
+from advisor.record.measured import ANY, Followed, Measured
 
 _OFFLINE = {
     "ADVISOR_VERIFY": "1",
@@ -71,8 +70,8 @@ class Program:
     module: bool = False
     ranks: int = 1
     deadline: float = float("inf")
-    unit: str | None = None
-    """Unit of the steps, as the recorder found it; None where the runs have to find it."""
+    followed: Followed = ANY
+    """Steps of the runs, as the recorder found them."""
     elsewhere: list[float] = field(default_factory=list)
     """Of each run, the share of this machine's cores that other programs used meanwhile; none where that is not known."""
 
@@ -92,7 +91,7 @@ class Program:
         out = Path(name)
         out.unlink()
         options = ["--out", name, "--root", str(tree.folder), "--most", str(most), "--least", str(least)]
-        options += ["--by", self.unit] if self.unit in UNITS else []
+        options += self.followed.options()
         options += ["--seconds", str(seconds), *(["--check"] if check else []), *(["--module"] if self.module else [])]
         try:
             self._run(tree, ["-m", "advisor.record.measure", *options, self.target(tree), *self.arguments])

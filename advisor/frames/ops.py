@@ -14,7 +14,7 @@ from advisor.frames.beside_gpu import idle_inside
 from advisor.frames.foreach import fallbacks
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
-from advisor.frames.positions import padding_share, unlabelled_share
+from advisor.frames.positions import masked, padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, covered, summed
 from advisor.reading.program_settings import BF16
@@ -58,6 +58,9 @@ SCHEMA = Schema(
              "width that `advisor record` saw rows padded to, and these are looked up in an embedding; else NULL"),
         real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out: where its shapes "
              "hold the classes and the positions of a loss, and `advisor record` saw labels of -100; else NULL"),
+        real("masked_share", "share", "of the scores of attention that it works on which a mask rules out, padding left aside, as "
+             "`advisor record` saw it; else NULL"),
+        real("masked_tiles", "share", "of tiles of 64 times 64 of these scores in which the mask keeps any; else NULL"),
         *LIMITS,
         real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
              "on the CPU"),
@@ -105,6 +108,7 @@ def makers(context: Context) -> Makers:
 
     kinds = cache(lambda: op_kinds(context.names, host.name[rows]))
     inside = cache(lambda: launched_inside(context))
+    ruled_out = cache(lambda: masked(context, rows))
     limits = cache(lambda: limit_columns(context, rows))
     of_limits: dict[str, Callable[[], object]] = {
         limit.name: lambda name=limit.name: limits()[name]  # type: ignore[misc]
@@ -135,6 +139,8 @@ def makers(context: Context) -> Makers:
         "kind_share": lambda: _kind_share(context, kinds()[1]) if context.cpu_program else np.zeros(len(rows)),
         "padding_share": lambda: padding_share(context, rows),
         "unlabelled_share": lambda: unlabelled_share(context, rows),
+        "masked_share": lambda: ruled_out()[0],
+        "masked_tiles": lambda: ruled_out()[1],
         **of_limits,
         "bf16_pays": lambda: _bf16_pays(context, np.asarray(limits()["flops"], np.float64)),
     }

@@ -1,4 +1,6 @@
-"""Work on positions that do not count: padding, and positions without a label. Columns of `ops`, from what the recorder saw.
+"""Work on positions that do not count: padding, positions without a label, and pairs of positions that a mask rules out.
+
+Columns of `ops`, from what the recorder saw.
 
 An operator works on the padded positions where its shapes, or those of one around it, hold the padded width, alone or times
 the rows of the batch; on
@@ -16,6 +18,7 @@ import numpy.typing as npt
 from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import Shapes
 from advisor.intervals import Bools, Ints, distinct
+from advisor.reading.program_settings import Mask
 from advisor.timeline.calls import OPTIMIZER
 from advisor.timeline.context import Context
 
@@ -24,9 +27,12 @@ Operands = tuple[tuple[int, ...], ...]
 _LOSS = re.compile(r"^aten::(?:nll_loss(?:2d)?_forward|cross_entropy_loss)$")
 _ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention)")
 _STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
+_SOFTMAX = ("aten::_softmax", "aten::_log_softmax", "aten::softmax")
 _MOST_WIDTHS = 16
 _LEAST_CLASSES = 256
 """Fewer classes than these cost next to nothing to compute."""
+_REPACKED = 2
+"""Times as long, at the most, as another packed batch of the same loop."""
 
 
 def padding_share(context: Context, rows: Ints) -> Floats:
@@ -141,6 +147,55 @@ def unlabelled_share(context: Context, rows: Ints) -> Floats:
 def _products(dims: Operands) -> set[int]:
     """Numbers of positions in shapes that hold them as rows times width, in front of the classes or of what makes them."""
     return {int(np.prod(each[:-1])) for each in dims if len(each) > 2}
+
+
+def masked(context: Context, rows: Ints) -> tuple[Floats, Floats]:
+    """Share of the scores of attention that each operator works on which a mask rules out, and of tiles where any is kept.
+
+    NULL where it works on none. Of several masks of one size the least share counts. A size that a parameter has as well, as the
+    optimizer shows, is none: its products look like those of scores.
+    """
+    recorded = context.metadata.recorded
+    share, tiles = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    if recorded is None or not recorded.masks or not len(rows):
+        return share, tiles
+    shapes = _Operators(context, rows)
+    updated = context.phases(rows) == OPTIMIZER
+    scores = {dims[0][-2:] for name in _SOFTMAX for dims in shapes.of(name) if dims and len(dims[0]) > 1}
+    for size in sorted(scores):
+        alike = [mask for mask in recorded.masks if (mask.rows, mask.columns) in (size, size[::-1])]
+        alike = alike or [mask for mask in recorded.masks if _repacked(mask, size, scores)]
+        if not alike:
+            continue
+        holds = shapes.where(lambda dims, size=size: _pairs(dims, size))  # type: ignore[misc]
+        if (holds & updated & shapes.where(lambda dims, size=size: size in dims)).any():  # type: ignore[misc]
+            continue
+        of_mask = (_with_backward(context, rows, np.where(holds, 1, -1)) > 0) & ~updated
+        share[of_mask] = min(mask.share for mask in alike)
+        tiles[of_mask] = max(mask.tiles for mask in alike)
+    return share, tiles
+
+
+def _repacked(mask: Mask, size: tuple[int, ...], scores: set[tuple[int, ...]]) -> bool:
+    """Tell whether scores of a size may be those of a mask in another step: a batch into which others are packed."""
+    seen = mask.rows
+    square = mask.columns == seen and size[0] == size[1] and (seen, seen) not in scores
+    return square and seen <= _REPACKED * size[0] <= _REPACKED**2 * seen
+
+
+def _pairs(dims: Operands, size: tuple[int, ...]) -> bool:
+    """Tell whether an operator is given scores of a size, or pairs of positions that they are made of, or makes them."""
+    both = (size, size[::-1])
+    for each in dims:
+        if each[-2:] in both or each[-3:-1] in both or (len(each) > 1 and size[0] * size[1] in each):
+            return True
+    if len(dims) < 2 or len(dims[0]) < 2 or len(dims[1]) < 2:
+        return False
+    first, second = dims[0], dims[1]
+    if first[-1] == second[-2] and (first[-2], second[-1]) in both:
+        return True
+    widest = tuple(max(pair) for pair in zip(first[-2:], second[-2:], strict=True))
+    return widest in both and all(1 in pair or pair[0] == pair[1] for pair in zip(first[-2:], second[-2:], strict=True))
 
 
 class _Operators:

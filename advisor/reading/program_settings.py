@@ -175,6 +175,21 @@ class Factor(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Mask(Struct, frozen=True, omit_defaults=True):
+    """A line that rules scores of attention out, of *rows* queries times *columns* keys, in front of a softmax.
+
+    ``share`` is the part of them that is ruled out, whole rows and columns (padding) left aside, and ``tiles`` the part of tiles of
+    64 times 64 scores in which any is kept.
+    """
+
+    rows: int
+    columns: int
+    share: float
+    tiles: float = 1.0
+    file: str = ""
+    line: int = 0
+
+
 class Uneven(Struct, frozen=True, omit_defaults=True):
     """Rows of differing length in the first batches, padded at one end: *widths* are the batches', *rows* how many are in one.
 
@@ -221,9 +236,11 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
-    ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles`` and ``factors`` are of one step,
+    ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are of one step,
     ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within calls
     were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
+    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
     """
 
     version: int = VERSION
@@ -249,12 +266,16 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     rows_compared: bool | None = None
     constants: tuple[Constant, ...] | None = None
     factors: tuple[Factor, ...] | None = None
+    masks: tuple[Mask, ...] | None = None
     unchanged: tuple[Unchanged, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
     deterministic: bool | None = None
     steps_by: str | None = None
+    steps_loop: str | None = None
+    steps_skipped: int | None = None
+    steps_behind: bool | None = None
     backwards_per_step: float | None = None
     batch_width: int | None = None
     batch_longest: int | None = None
@@ -310,6 +331,7 @@ BF16 = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 MOST_ENTRIES = 64
 MOST_STEPS = 1000
 _MOST_PATH = 4096
+_MOST_NAME = 400
 _MOST_CORES = 1 << 16
 _MOST_WORKERS = 4096
 _MOST_MEMORY = 1 << 60
@@ -350,12 +372,16 @@ def read(value: Any) -> Recorded | None:
         rows_compared=flag(value.get("rows_compared")),
         constants=_entries(constants, _constant) if isinstance(constants := value.get("constants"), list) else None,
         factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
+        masks=_entries(masks, _mask) if isinstance(masks := value.get("masks"), list) else None,
         unchanged=_entries(again, _unchanged) if isinstance(again := value.get("unchanged"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
         deterministic=flag(value.get("deterministic")),
         steps_by=word(value.get("steps_by")),
+        steps_loop=word(value.get("steps_loop"), _MOST_NAME),
+        steps_skipped=between(value.get("steps_skipped"), 1, MOST_STEPS),
+        steps_behind=flag(value.get("steps_behind")),
         backwards_per_step=real(value.get("backwards_per_step"), 1e6),
         batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
         batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),
@@ -520,6 +546,14 @@ def _factor(entry: Table) -> Factor | None:
         return None
     gradient = flag(entry.get("gradient")) or False
     return Factor(operator=operator, calls=calls, size=size, again=again, columns=columns, gradient=gradient, **place)
+
+
+def _mask(entry: Table) -> Mask | None:
+    rows, columns = between(entry.get("rows"), 1, _MOST_COUNT), between(entry.get("columns"), 1, _MOST_COUNT)
+    share, tiles, place = real(entry.get("share"), 1.0), real(entry.get("tiles", 1.0), 1.0), _place(entry)
+    if rows is None or columns is None or share is None or tiles is None or not place:
+        return None
+    return Mask(rows=rows, columns=columns, share=share, tiles=tiles, **place)
 
 
 def _uneven(entry: Table) -> Uneven | None:

@@ -18,10 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor, Unchanged
+from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor, Mask, Unchanged
 from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 from advisor.record.labels import Labels
+from advisor.record.masks import Masks
 from advisor.record.places import caller
 from advisor.record.unchanged import Compared, Note
 
@@ -108,14 +109,16 @@ class _Made:
 class Constants:
     """Watches the operators of two steps, from :meth:`start` to :meth:`stop` each; ``found`` are the places of those that repeat.
 
-    None before that, and where watching took too long. ``factors`` are those of decompositions in the first step, ``labels``
+    None before that, and where watching took too long. ``factors`` and ``masks`` are those of the first step, ``labels``
     are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
     def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:
         self.found: tuple[Constant, ...] | None = None
         self.factors: tuple[Factor, ...] | None = None
+        self.masks: tuple[Mask, ...] | None = None
         self.labels = Labels(torch)
+        self._masks = Masks(torch)
         self.worthwhile = False
         self._torch = torch
         self._kinds: dict[Any, _Kind] = {}
@@ -156,6 +159,7 @@ class Constants:
         if self._first is None:
             self._first = {}
             self.factors = self._decomposed.summary()
+            self.masks = self._masks.summary()
             for each in self._operators:
                 if each.counts() and each.mark is not None:
                     self._first.setdefault((*each.place, each.name), set()).add(each.mark)
@@ -224,12 +228,17 @@ class Constants:
                         self.labels.see(kind.name, args)
                         if self._first is None:
                             self._decomposed.see(kind.name, kind.view, args, result, operator.place)
+                            self._masks.see(kind.name, args, operator.place)
                 except Exception:  # noqa: BLE001  (as above)
                     self._failed = True
         self._spent += time.perf_counter() - ran + runs - began
         if self._spent - self._compared.spent > _MOST_SECONDS or len(self._operators) > _MOST_OPERATORS:
             self._failed = True
         return result
+
+    def summary(self) -> dict[str, Any]:
+        """Return the fields of :class:`advisor.reading.program_settings.Recorded` that operators told."""
+        return {"constants": self.found, "factors": self.factors, "masks": self.masks, "unchanged": self.unchanged}
 
     @property
     def unchanged(self) -> tuple[Unchanged, ...] | None:

@@ -15,14 +15,14 @@ import time
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import _utils, dataloader
 
-from advisor.record.loops import Loops, caller
+from advisor.record.loops import Key, Loops, Turn, caller
 from advisor.record.prompts import Prompts
 from advisor.record.settings import Settings
 from advisor.record.steps import CALLS, OPTIMIZER, TURNS, UNITS, Steps
@@ -36,11 +36,16 @@ _ENOUGH_CALLS = 3
 class Hooks:
     """Replaces what has to tell *settings*, and where *steps* is given what has to tell it.
 
-    *on_other* is called as a profiler that is not ours begins (True) and ends (False).
+    *on_other* is called as a profiler that is not ours begins (True) and ends (False). *loop* is the name of the only one
+    whose turns count.
     """
 
     def __init__(
-        self, settings: Settings, steps: Steps[Any] | None = None, on_other: Callable[[bool], None] | None = None
+        self,
+        settings: Settings,
+        steps: Steps[Any] | None = None,
+        on_other: Callable[[bool], None] | None = None,
+        loop: str | None = None,
     ) -> None:
         self.recording = False  # whether loaders count as in use
         self.own_profiler = False  # whether the profiler that begins or ends is ours
@@ -48,6 +53,7 @@ class Hooks:
         self._settings = settings
         self._steps = steps
         self._on_other = on_other
+        self._loop = loop
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._home = self._thread
         self._elsewhere: dict[int, int] = {}  # calls of modules in other threads, while there is no sign of a step in ours
@@ -62,7 +68,8 @@ class Hooks:
         self._loops = Loops()
         self._classes: list[tuple[Any, Any, Any]] = []
         self._lookup: Any = None  # the method that stands in for that of embeddings
-        self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
+        self._loading = self._updating = self._call_depth = 0
+        self.updates = 0  # steps of optimizers
         self.resting: Any = None  # the hook that is left while nothing is to be recorded
         self._inside = False  # whether the calls that are heard may stand inside one that was not
 
@@ -124,6 +131,7 @@ class Hooks:
 
     def _trains_on(self, *_arguments: Any) -> None:
         if self._steps is not None and self._listens():
+            self.updates += 1
             self._steps.trains_on()
 
     def watch_calls(self) -> None:
@@ -138,6 +146,19 @@ class Hooks:
         self._steps = steps
         self._settings.prompts = Prompts()
         self.watch_lookups()
+
+    def begin_anew(self, steps: Steps[Any]) -> None:
+        """Tell other steps from here on, of the calls of all modules again where they may be such steps."""
+        self._steps = steps
+        if steps.unit in (CALLS, TURNS) and not self._settings.has_compiled:
+            self.forget_calls()
+            self.watch_calls()
+
+    @property
+    def loop(self) -> str | None:
+        """The name of the loop whose turns are the steps, if they are."""
+        key = self._steps.loop if self._steps is not None else None
+        return self._loops.name(cast(Key, key)) if key is not None else None
 
     def remove(self) -> None:
         """Put everything back as it was."""
@@ -267,16 +288,16 @@ class Hooks:
         if self._thread != self._home:
             self._comes_back()
         if self._originals and self._steps is not None and self._listens():
-            self._optimizer_steps += 1
+            self.updates += 1
             if self._calls and self._steps.unit in (None, OPTIMIZER):
                 self.forget_calls()  # heard behind a training that was taken for ended
             self._steps.stepped(optimizer)
 
     def _scaler(self, original: Method) -> Method:
         def step(scaler: Any, optimizer: Any, *args: Any, **options: Any) -> Any:
-            before = self._optimizer_steps
+            before = self.updates
             out = original(scaler, optimizer, *args, **options)
-            if self._optimizer_steps == before:
+            if self.updates == before:
                 # Gradients that overflowed: the optimizer was left out, the iteration was not.
                 self._stepped(id(optimizer))
             return out
@@ -367,7 +388,7 @@ class Hooks:
             if self._inside:
                 return
             if not self._call_depth:
-                loops = self._loops.look(caller())
+                loops = self._around(caller())
                 self._steps.call(
                     self._number(module), loops, self._steps.unit is None and _is_one(inputs) and self._loops.ahead()
                 )
@@ -382,6 +403,13 @@ class Hooks:
                     self._watch_class(module)
                     return
             self._call_depth += 1
+
+    def _around(self, frame: FrameType | None) -> tuple[Turn, ...]:
+        """Return the loops around a call."""
+        loops = self._loops.look(frame)
+        return (
+            loops if self._loop is None else tuple(each for each in loops if self._loops.name(each.loop) == self._loop)
+        )
 
     def _number(self, module: Any) -> int:
         """Return a module's number; that of one before it, of its class, which is gone: a model may be built for each request."""
@@ -403,7 +431,7 @@ class Hooks:
 
         def __call__(called: Any, *args: Any, **options: Any) -> Any:
             if self._number(called) == number and self._steps is not None and self._listens():
-                loops = self._loops.look(sys._getframe(1)) if self._steps.loop is not None else ()
+                loops = self._around(sys._getframe(1)) if self._steps.loop is not None else ()
                 self._steps.call(number, loops)
             if own is not None:
                 return own(called, *args, **options)

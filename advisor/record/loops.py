@@ -51,6 +51,7 @@ class Loops:
     def __init__(self) -> None:
         self._loops: dict[CodeType, tuple[Loop, ...]] = {}
         self._before: list[_Standing] = []
+        self._names: dict[Key, str] = {}
 
     def look(self, frame: FrameType | None) -> tuple[Turn, ...]:
         """Return the loops around *frame*, which calls, outermost first. Torch's, the standard library's and ours are left out."""
@@ -73,6 +74,20 @@ class Loops:
             if any(loop.first > offset for loop in loops):
                 return True
         return False
+
+    def name(self, key: Key) -> str:
+        """Name a loop so that it is found again where other lines of its file changed: by its function, and its variables.
+
+        Of loops of a function that set the same ones, the second and further ones are numbered.
+        """
+        if key not in self._names:
+            code, first = key
+            alike: dict[tuple[str, ...], list[int]] = {}
+            for loop in self._of(code):
+                alike.setdefault(loop.variables, []).append(loop.first)
+            variables, number = next((names, at.index(first)) for names, at in alike.items() if first in at)
+            self._names[key] = f"{code.co_qualname}({', '.join(variables)})" + (f"#{number + 1}" if number else "")
+        return self._names[key]
 
     def forget(self) -> None:
         """Let go of the frames."""

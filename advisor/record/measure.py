@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from advisor.record.measured import Followed
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run a script, measured; returns its exit status."""
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--most", type=int, default=400, help="steps, at most")
     parser.add_argument("--least", type=int, default=20, help="steps, at least")
     parser.add_argument("--seconds", type=float, default=4.0, help="of steps, at least")
-    parser.add_argument("--by", help="what a step is; else it is found")
+    Followed.declare(parser)
     parser.add_argument("--module", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -41,10 +43,11 @@ def main(arguments: Sequence[str]) -> int:
     from advisor.record.timed import Timed
     from advisor.record.timing import Run, most_of_ranks, of_rank, watch_files
 
+    followed = Followed.parsed(asked)
     number = rank()
     if number is not None:  # all ranks have to end with the same step, or one would wait for the others
         asked.most, asked.seconds = most_of_ranks(asked.most, asked.least), float("inf")
-    run = Run(asked.check, asked.most, asked.least, asked.seconds, asked.by)
+    run = Run(asked.check, asked.most, asked.least, asked.seconds, followed)
     out = asked.out if number is None else of_rank(asked.out, number)
     outside = watch_files(asked.root, out) if asked.check else []
     script.prepare(asked.script, asked.arguments, module=asked.module)
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         if number is not None or not run.idle:
             return function
         run.left_to_ranks = True
-        return Timed(function, asked.out, asked.root, asked.check, asked.most, asked.least, asked.by)
+        return Timed(function, asked.out, asked.root, asked.check, asked.most, asked.least, followed)
 
     status, error, elsewhere = 1, "", False
     with run.listening(), started_ranks(timed), endable():

@@ -1,8 +1,63 @@
-"""The result of one run without a profiler, as its process leaves it for the one that started it."""
+"""One run without a profiler, as the process that starts it sees it: the steps that it is to time, and what it leaves."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+
 from msgspec import Struct
+
+from advisor.reading.program_settings import Recorded
+from advisor.record.steps import UNITS
+
+WATCHED = 3
+"""Steps from which it is decided what a step is, where no recording says how many it took."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Steps as a recording found them, which a run is to find again: their *unit*, None where it has to find that as well.
+
+    *skip* steps are watched before it is decided what a step is. Of turns *loop* names the loop (None: any). *behind*: optimizers
+    step before these steps, and in none of them.
+    """
+
+    unit: str | None = None
+    loop: str | None = None
+    skip: int = WATCHED
+    behind: bool = False
+
+    @classmethod
+    def of(cls, recorded: Recorded | None) -> Followed:
+        """Return the steps of a recording; any, where it marks them in a way that no run can find."""
+        if recorded is None or recorded.steps_by not in UNITS:
+            return cls()
+        skip = recorded.steps_skipped or WATCHED
+        return cls(recorded.steps_by, recorded.steps_loop, skip, bool(recorded.steps_behind))
+
+    @classmethod
+    def parsed(cls, options: Namespace) -> Followed:
+        """Return the steps that :meth:`options` name, behind :meth:`declare`."""
+        return cls(options.by, options.loop, options.skip, options.behind)
+
+    @staticmethod
+    def declare(parser: ArgumentParser) -> None:
+        """Add the options of :meth:`options`."""
+        parser.add_argument("--by", help="what a step is; else it is found")
+        parser.add_argument("--loop", help="name of the loop whose turns are the steps")
+        parser.add_argument("--skip", type=int, default=WATCHED, help="steps from which it is decided what a step is")
+        parser.add_argument("--behind", action="store_true", help="behind a training: no optimizer steps in them")
+
+    def options(self) -> list[str]:
+        """Return the options that tell these steps to a run."""
+        options = ["--skip", str(self.skip)]
+        options += ["--by", self.unit] if self.unit else []
+        options += ["--loop", self.loop] if self.loop else []
+        return [*options, *(["--behind"] if self.behind else [])]
+
+
+ANY = Followed()
+"""Whatever steps a run finds."""
 
 
 class Figure(Struct, frozen=True):

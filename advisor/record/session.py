@@ -139,6 +139,7 @@ class Session:
         self._waits: tuple[float, ...] = ()
         self._growth: int | None = None
         self._backwards = [0, 0]
+        self._updates: list[int] = []  # steps of optimizers before the recorded steps, and to their end
         self._load_from: load.Moment | None = None
         self._load: load.Load | None = None
         self._shares: load.Load | None = None
@@ -215,6 +216,7 @@ class Session:
             return
         if not before and not self._unprofiled:
             self._profiled_from = time.monotonic()
+            self._updates = [self._hooks.updates]
             stamps = self._steps.stamps if self._steps else self._marks
             self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
             self._waits = waits(stamps)
@@ -232,6 +234,7 @@ class Session:
         if timing and "timing" in self._passes.files:
             # With the time that the profiler took to end: that the machine is busy shows in it as well, and no step is longer.
             self._load = load.between(self._load_from, load.now())
+            self._updates.append(self._hooks.updates)
         self._hooks.recording = self._passes.recording
         if self._steps is None:
             return
@@ -506,16 +509,17 @@ class Session:
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
             **summary,
+            **(self._constants.summary() if self._constants is not None else {}),
             steps_by=self._unit,
+            steps_loop=self._hooks.loop,
+            steps_skipped=max(self.options.skip, 1) if self._steps is not None else None,
+            steps_behind=self._behind() or None,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             unprofiled_wait_ms=self._waits if any(self._waits) else (),
             repeats=self._repeats.found if self._repeats is not None else None,
             singles=self._repeats.singles if self._repeats is not None else None,
             rows_compared=self._repeats.rows if self._repeats is not None else None,
-            constants=self._constants.found if self._constants is not None else None,
-            factors=self._constants.factors if self._constants is not None else None,
-            unchanged=self._constants.unchanged if self._constants is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
             unprofiled_growth_bytes=self._growth,
@@ -525,6 +529,11 @@ class Session:
             workers_cores=shares.workers_cores if shares else None,
             stacks=stacks,
         )
+
+    def _behind(self) -> bool:
+        """Tell whether optimizers stepped before the recorded steps, and in none of them."""
+        before, *after = self._updates or [0]
+        return before > 0 and before == (after or [self._hooks.updates])[0]
 
     def _event_ns(self) -> float | None:
         """Measure what an operator's event takes; None where another profiler may run, or it cannot be measured."""

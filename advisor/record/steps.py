@@ -34,7 +34,8 @@ class Steps(Generic[Stamp]):
     """Told of batches, optimizer steps, backward passes and calls, it calls *boundary* where a step begins.
 
     The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
-    unless *unit* says so. While *watched* is true the recorder looks at each operator, and a step takes longer. *clock* stamps
+    unless *unit* says so. While *watched* is true the recorder looks at each operator, and a step takes longer. *trained* is
+    called in place of all else where an optimizer steps, if the steps are of something behind a training. *clock* stamps
     the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
     ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
     ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
@@ -50,6 +51,7 @@ class Steps(Generic[Stamp]):
         now: Callable[[], float] = time.monotonic,
         hold: Callable[[], bool] = lambda: False,
         watched: Callable[[], bool] = lambda: False,
+        trained: Callable[[], None] | None = None,
     ) -> None:
         self.skip = max(skip, 1)
         self.unit = unit
@@ -62,6 +64,7 @@ class Steps(Generic[Stamp]):
         self._now = now
         self._hold = hold
         self._watched = watched
+        self._trained = trained
         self.first_at: float | None = None
         self._successor: Callable[[], Steps[Stamp]] | None = None
         self._begun = False
@@ -142,6 +145,9 @@ class Steps(Generic[Stamp]):
 
     def stepped(self, optimizer: int) -> None:
         """Note a step of an optimizer, named by a number. Of several that take turns, the first that steps marks the steps."""
+        if self._trained is not None:
+            self._trained()
+            return
         if self._successor is not None and self.unit not in (None, OPTIMIZER):
             self._successor().stepped(optimizer)
             return

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.record import timing
+from advisor.record.measured import Followed
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,14 @@ class Timed:
     check: bool
     most: int
     least: int
-    by: str | None
+    followed: Followed
 
     def __call__(self, rank: int, *arguments: Any) -> Any:
         """Run the function as the process *rank*, measured; what was found lies beside ``out``."""
         # All ranks have to end with the same step, or one would wait for the others.
-        run = timing.Run(self.check, timing.most_of_ranks(self.most, self.least), self.least, float("inf"), self.by)
+        run = timing.Run(
+            self.check, timing.most_of_ranks(self.most, self.least), self.least, float("inf"), self.followed
+        )
         out = timing.of_rank(self.out, rank)
         outside = timing.watch_files(self.root, out) if self.check else []
         error = "an exception"

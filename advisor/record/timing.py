@@ -20,7 +20,8 @@ from typing import Any
 import msgspec
 
 from advisor import files
-from advisor.record.measured import Figure, Measured
+from advisor.record.measured import ANY, Figure, Followed, Measured
+from advisor.record.steps import Steps
 
 SEED = 20_24
 MOST_FIGURES = 16
@@ -32,8 +33,6 @@ _FEWEST, _LONG = 6, 5.0
 """Steps that are enough where they take so many times the seconds that are asked for."""
 _RANKS = 2
 """Times the least count of steps that several ranks take."""
-_WATCHED = 3
-"""Steps from which it is decided what a step is."""
 
 
 def most_of_ranks(most: int, least: int) -> int:
@@ -47,9 +46,12 @@ def of_rank(out: Path, rank: int) -> Path:
 
 
 class Run:
-    """One run: what it listens to, and what it found. Its steps end the program once there are enough."""
+    """One run: what it listens to, and what it found. Its steps end the program once there are enough.
 
-    def __init__(self, check: bool, most: int, least: int, seconds: float, unit: str | None = None) -> None:
+    Steps that lie behind a training are those since an optimizer stepped last; of several such stretches, the one of most steps.
+    """
+
+    def __init__(self, check: bool, most: int, least: int, seconds: float, followed: Followed = ANY) -> None:
         import torch
 
         self.pid = os.getpid()
@@ -62,16 +64,17 @@ class Run:
         self._check, self._most, self._least, self._seconds = check, most, least, seconds
         self._figures: dict[str, list[tuple[int, Any]]] = {"loss": [], "output": []}
         self._stamps: list[tuple[Any, float]] = []
+        self._longest: list[tuple[Any, float]] = []
         self._depth = self._updates = 0
         self._begun = self._first = time.perf_counter()
 
         from advisor.record.hooks import Hooks
         from advisor.record.settings import Settings
-        from advisor.record.steps import Steps
 
+        self._followed = followed
         self._settings = Settings()
-        self._steps: Steps[tuple[Any, float]] = Steps(_WATCHED, self._boundary, _stamp, unit)
-        self._hooks = Hooks(self._settings, self._steps)
+        self._steps = self._sought()
+        self._hooks = Hooks(self._settings, self._steps, loop=followed.loop)
         self._hooks.recording = True  # so that loaders and autocast regions are noted
 
     @contextmanager
@@ -99,7 +102,7 @@ class Run:
     @property
     def idle(self) -> bool:
         """True until a step was found."""
-        return not self._steps.stamps and not self._stamps
+        return not self._steps.stamps and not self._stamps and not self._longest
 
     def leave(self, out: Path, error: str, outside: Sequence[str]) -> None:
         """Write what was found."""
@@ -110,7 +113,7 @@ class Run:
         from advisor.record.environment import usable_cores
         from advisor.record.stamps import milliseconds
 
-        stamps = self._all_stamps
+        stamps = max(self._all_stamps, self._longest, key=len)
         wall = milliseconds([stamp for stamp, _ in stamps])
         summary = self._settings.summary()
         return Measured(
@@ -137,6 +140,20 @@ class Run:
         """Stamps of all boundaries: the first that is heard of here is the last of those before it."""
         before = self._steps.stamps
         return [*before, *(self._stamps[1:] if before else self._stamps)]
+
+    def _sought(self) -> Steps[tuple[Any, float]]:
+        followed = self._followed
+        trained = self._trained if followed.behind else None
+        return Steps(followed.skip, self._boundary, _stamp, followed.unit, trained=trained)
+
+    def _trained(self) -> None:
+        """Look for steps anew: what came before an optimizer's step is not what was recorded."""
+        if self._steps.first_at is None:
+            return  # nothing came
+        self._longest = max(self._all_stamps, self._longest, key=len)
+        self._stamps = []
+        self._steps = self._sought()
+        self._hooks.begin_anew(self._steps)
 
     def _boundary(self) -> None:
         if not self._stamps:

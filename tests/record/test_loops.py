@@ -57,6 +57,26 @@ def test_loops_whose_variables_share_a_name_turn_as_the_inner_one_begins_anew() 
     assert Watched().of(outer) == ["outer outer", "outer OUTER", "OUTER OUTER", "outer OUTER"]
 
 
+def test_a_loop_is_named_by_its_function_and_variables_wherever_it_stands() -> None:
+    def program(call: Callable[[], None]) -> None:
+        for _ in range(2):
+            for _step, (_a, _b) in enumerate(zip("xy", "uv", strict=True)):
+                call()
+        for _step in range(2):
+            left = [1, 1]
+            while left:
+                left.pop()
+                call()
+        for _step in range(2):
+            call()
+
+    names: list[str] = []
+    loops = Loops()
+    program(lambda: names.extend(loops.name(turn.loop).rpartition(".")[2] for turn in loops.look(sys._getframe(1))))
+    own = {name for name in names if name.startswith("program")}  # pytest has loops, too
+    assert own == {"program(_)", "program(_step, _a, _b)", "program(_step)", "program()", "program(_step)#2"}
+
+
 def test_a_while_loop_turns_as_its_frame_comes_back() -> None:
     def inner(call: Watched) -> None:
         call()

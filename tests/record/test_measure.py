@@ -127,6 +127,55 @@ for x in DataLoader(torch.ones(80, 4), batch_size=2):
     assert (found.unit, len(found.step_ms)) == ("batches", 20)
 
 
+HEAD = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model = nn.Linear(4, 4)
+head = nn.Linear(4, 4)
+def train(steps):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(steps):
+        head(model(torch.ones(2, 4))).sum().backward()
+        optimizer.step()
+def answer(prompts):
+    for prompt in range(prompts):
+        x = model(torch.ones(2, 4))
+        for token in range(5):
+            x = head(x)
+def tag(batches):
+    for x in DataLoader(torch.ones(batches * 2, 4), batch_size=2):
+        model(x)
+def score(calls):
+    for _ in range(calls):
+        model(torch.ones(2, 4))
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "job"), [("turns", "answer(15)"), ("batches", "tag(14)"), ("calls", "score(15)")]
+)  # 15 begins: of a loader the end is one
+def test_steps_behind_a_training_are_timed_without_those_of_the_training(by: str, job: str, tmp_path: Path) -> None:
+    run = measured(HEAD + f"train(12)\n{job}\n", tmp_path / "job", "--by", by, "--behind")
+    assert (run.unit, run.ended, len(run.step_ms)) == (by, False, 14)
+    ended = measured(
+        HEAD + f"train(12)\n{job}\n", tmp_path / "job", "--by", by, "--behind", "--least", "9", "--seconds", "0"
+    )
+    assert (ended.ended, len(ended.step_ms)) == (True, 9)
+
+
+def test_of_several_stretches_between_trainings_the_longest_is_timed(tmp_path: Path) -> None:
+    text = HEAD + "train(12)\ntag(9)\ntrain(12)\ntag(18)\ntrain(30)\ntag(9)\n"
+    assert len(measured(text, tmp_path / "job", "--by", "batches", "--behind").step_ms) == 18
+
+
+def test_a_loop_is_followed_by_its_name(tmp_path: Path) -> None:
+    """Six turns that warm up come before, and would be taken for the steps."""
+    text = HEAD + "for size in range(6):\n    model(torch.ones(size, 4)), head(torch.ones(size, 4))\nanswer(15)\n"
+    assert len(measured(text, tmp_path / "job", "--by", "turns").step_ms) < 14
+    assert len(measured(text, tmp_path / "job", "--by", "turns", "--loop", "answer(prompt)").step_ms) == 14
+
+
 SPAWNED = """
 import os, sys
 import torch

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.recording import needs_torch, record_script
+
+from advisor.reading.program_settings import read
+from advisor.record.measured import Followed
 
 pytestmark = needs_torch
 
@@ -117,6 +121,18 @@ def test_with_stop_a_training_is_recorded_that_goes_on_behind_its_recording(
     done = record_script(script, tmp_path, "--stop")
     assert recorded(tmp_path)[0] == unit
     assert "to the end" not in done.stdout
+
+
+def test_a_run_follows_the_prompts_that_were_recorded_behind_a_short_fit(tmp_path: Path) -> None:
+    """Each prompt calls the model several times, as the training does, whose loop turns first."""
+    prompts = "for prompt in range(40):\n    for token in range(3):\n        model(torch.ones(2, 4))\n        time.sleep(0.02)\n"
+    record_script(HEAD.replace("{calls}", "0") + "train(6)\n" + prompts, tmp_path)
+    root = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))
+    followed = Followed.of(read(root["advisor"]))
+    assert followed == Followed("turns", "<module>(prompt)", 5, behind=True)
+    parser = ArgumentParser()
+    Followed.declare(parser)
+    assert Followed.parsed(parser.parse_args(followed.options())) == followed
 
 
 def test_batches_behind_a_short_fit_are_recorded(tmp_path: Path) -> None:

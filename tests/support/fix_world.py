@@ -701,6 +701,16 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "head": nn.Linear(8, 5),
     },
     "cpu/dense-adjacency": lambda scope: {"adjacency": torch.eye(6), "features": torch.rand(6, 4)},
+    "cpu/masked-pairs": lambda scope: {
+        "hidden": torch.rand(6, 4),
+        "adjacency": torch.eye(6),
+        "a_left": torch.rand(4, 1),
+        "a_right": torch.rand(4, 1),
+    },
+    "cpu/masked-blocks": lambda scope: {
+        "owner": torch.tensor([0, 0, 0, 1, 1, 2]),
+        **{name: torch.rand(2, 6, 4) for name in ("query", "key", "value")},
+    },
     "cpu/list-conversion": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],
