@@ -223,7 +223,9 @@ class Constants:
                 try:
                     self._after(operator, kind, made, written, result)
                     if note is not None:
-                        self._compared.after(note, kind.view, written, result, operator.seconds)
+                        # In inference mode .to() is seen as it is called: a view by its schema, though it may have copied.
+                        view = kind.view and _shares(self._torch, result, (args, tuple(kwargs.values())))
+                        self._compared.after(note, view, written, result, operator.seconds)
                     if self._torch._C._current_graph_task_id() == -1:
                         self.labels.see(kind.name, args)
                         if self._first is None:
@@ -404,6 +406,13 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(part)
     else:
         yield value
+
+
+def _shares(torch: Any, result: Any, given: Any) -> bool:
+    """Tell whether tensors of a result lie in the memory of what an operator was given."""
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    held = {storage_key(part) for part in _leaves(given) if type(part) in kinds and part.layout == torch.strided}
+    return all(storage_key(part) in held for part in _leaves(result) if type(part) in kinds and part.layout == torch.strided)
 
 
 def _mode(torch: Any, see: Any) -> Any:

@@ -62,6 +62,20 @@ def test_an_encoder_of_the_same_prompts() -> None:
     assert watched(step, steps=2) is None
 
 
+def test_a_large_table_that_is_converted_in_inference_mode() -> None:
+    """torch shows .to() there as it is called, which is a view by its schema; what it makes lies elsewhere each time."""
+    image, table = encoder(64), torch.rand(100_000, 8).half()
+    held = []
+
+    def step() -> Any:
+        with torch.inference_mode():
+            seen = image(torch.rand(4, 64))
+            held.append(F.normalize(table.float(), dim=-1))
+            return (seen @ held[-1].t()).argmax(1)
+
+    assert watched(step) == [("same", 3)]
+
+
 def test_weights_and_data_that_change_in_place() -> None:
     text, image, prompts = encoder(), encoder(), torch.rand(10, 16)
 
