@@ -65,6 +65,7 @@ class Hooks:
         self._handles: list[Any] = []
         self._calls: list[Any] = []
         self._modules: dict[type, list[tuple[Any, int]]] = {}
+        self._optimizers: list[tuple[Any, Any, int]] = []
         self._loops = Loops()
         self._classes: list[tuple[Any, Any, Any]] = []
         self._lookup: Any = None  # the method that stands in for that of embeddings
@@ -275,7 +276,7 @@ class Hooks:
                 finally:
                     self._updating -= 1
                 if not self._updating:
-                    self._stepped(id(args[0]))
+                    self._stepped(args[0])
                 return out
 
             step.advisor = inner  # type: ignore[attr-defined]
@@ -284,14 +285,30 @@ class Hooks:
 
         return profile_hook_step
 
-    def _stepped(self, optimizer: int) -> None:
+    def _stepped(self, optimizer: Any) -> None:
         if self._thread != self._home:
             self._comes_back()
         if self._originals and self._steps is not None and self._listens():
             self.updates += 1
             if self._calls and self._steps.unit in (None, OPTIMIZER):
                 self.forget_calls()  # heard behind a training that was taken for ended
-            self._steps.stepped(optimizer)
+            self._steps.stepped(self._number_of(optimizer))
+
+    def _number_of(self, optimizer: Any) -> int:
+        """Return an optimizer's number; that of one before it which is gone, or had its first parameter.
+
+        A sweep, or a fold of a validation, makes a new one for each few steps.
+        """
+        first = next((each for group in optimizer.param_groups for each in group["params"]), None)
+        for at, (each, parameter, number) in enumerate(self._optimizers):
+            held, kept = each(), parameter()
+            if held is optimizer:
+                return number
+            if held is None or (kept is not None and kept is first):
+                self._optimizers[at] = weakref.ref(optimizer), _weakly(first), number
+                return number
+        self._optimizers.append((weakref.ref(optimizer), _weakly(first), id(optimizer)))
+        return id(optimizer)
 
     def _scaler(self, original: Method) -> Method:
         def step(scaler: Any, optimizer: Any, *args: Any, **options: Any) -> Any:
@@ -299,7 +316,7 @@ class Hooks:
             out = original(scaler, optimizer, *args, **options)
             if self.updates == before:
                 # Gradients that overflowed: the optimizer was left out, the iteration was not.
-                self._stepped(id(optimizer))
+                self._stepped(optimizer)
             return out
 
         return step
@@ -467,6 +484,11 @@ class Hooks:
                 kind.__call__ = own
         self._classes.clear()
         self._call_depth = 0
+
+
+def _weakly(value: Any) -> Callable[[], Any]:
+    """Return what gives a value as long as it lives; None of none."""
+    return (lambda: None) if value is None else weakref.ref(value)
 
 
 def _is_one(inputs: Any) -> bool:

@@ -169,3 +169,44 @@ def test_a_look_that_begins_inside_a_call_waits_for_its_end(tmp_path: Path) -> N
     root = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))
     assert root["advisor"]["steps_by"] == "calls"
     assert min(root["advisor"]["unprofiled_step_ms"]) > 100
+
+
+def test_a_sweep_that_makes_an_optimizer_for_each_few_steps_is_recorded(tmp_path: Path) -> None:
+    script = (
+        HEAD.replace("{calls}", "0")
+        + """
+trials = []
+
+def trial(rate):
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    trials.append(optimizer)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)
+    for _ in range(4):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+
+for number in range(30):
+    trial(0.01 / (1 + number))
+"""
+    )
+    record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "optimizer"
+
+
+def test_folds_that_make_a_model_each_are_recorded(tmp_path: Path) -> None:
+    script = (
+        HEAD.replace("{calls}", "0")
+        + """
+for number in range(30):
+    fold = nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(fold.parameters())
+    for _ in range(4):
+        fold(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    )
+    record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "optimizer"
