@@ -106,7 +106,7 @@ def _behind_all(recording: Recording, device: int, gaps: Spans) -> Spans:
 def between_devices(recording: Recording) -> Bools:
     """Flag copies from one device to another."""
     work, host, names = recording.work, recording.host, recording.names
-    copies = work.kind == COPY
+    copies: Bools = work.kind == COPY
     if not copies.any():
         return copies
     peer, device, moves = (

@@ -821,6 +821,16 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "inference/uncached-prefix": prompted,
     "inference/copied-cache": generation,
     "inference/host-sampling": generation,
+    "distributed/devices-in-turn": lambda scope: {
+        "gpus": [torch.device("cpu")] * 2,
+        "first": scope["model"],
+        "second": nn.Identity(),
+        "path": "model",
+        "AutoModelForCausalLM": SimpleNamespace(
+            from_pretrained=lambda path, device_map=None, tp_plan=None: writer(scope["model"])
+        ),
+    },
+    "inference/draft-loss": lambda scope: {**engines(scope), "path": "model", "draft": "draft"},
     "inference/memory-bound-decode": lambda scope: {
         **engines(scope),
         "path": "model",
@@ -1133,6 +1143,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         *,
         dtype: str = "auto",
         enforce_eager: bool = False,
+        speculative_config: dict[str, Any] | None = None,
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
         enable_expert_parallel: bool = False,
@@ -1160,6 +1171,11 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         tp_size: int = 1,
         pp_size: int = 1,
         disable_cuda_graph: bool = False,
+        speculative_algorithm: str | None = None,
+        speculative_draft_model_path: str | None = None,
+        speculative_num_steps: int | None = None,
+        speculative_eagle_topk: int | None = None,
+        speculative_num_draft_tokens: int | None = None,
         cuda_graph_max_bs: int | None = None,
         enable_torch_compile: bool = False,
         torch_compile_max_bs: int = 32,
