@@ -209,7 +209,7 @@ class _Reader:
         return _Run(int(self.step[first]), places, tuple(self.codes[places].ravel().tolist()), made)
 
     def _read(self, low: int, first: int, high: int, same: list[bool]) -> tuple[list[int], list[Tensor]]:
-        """How far behind the *first* the operators of a run are, and what they make. *same* flags those of its thread and step."""
+        """Return how far behind the *first* the operators of a run are, and what they make; *same* flags its thread and step."""
         made, behind = list[Tensor](), list[int]()
         others = deque[Tensor](maxlen=_AT_HAND * 4)
         for place in range(low, first):
