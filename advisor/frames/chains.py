@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, alike, fetch
 from advisor.timeline.context import Context
 
 _REST_NS = 100_000
@@ -128,14 +128,21 @@ def _gates(context: Context, launch: Ints, along: Bools, near: Bools, products: 
     out = np.zeros(len(launch), np.bool_)
     dims, texts = context.op_column(launch, "dims"), context.shape_texts
     middle = np.flatnonzero(products[1:-1] & along[:-2] & along[2:] & near[1:-1] & near[2:] & (dims[1:-1] >= 0)) + 1
-    for at in middle.tolist():
-        if dims[at - 1] < 0 or dims[at + 1] < 0:
-            continue
-        result, factors = _result(texts[dims[at - 1]]), [_size(shape) for shape in _shapes(texts[dims[at]])]
-        read = [_size(shape) for shape in _shapes(texts[dims[at + 1]])]
-        if result > 1 and result not in factors and read.count(result) >= 2 and _product(texts[dims[at]]) == result:
-            out[[at - 1, at + 1]] = True
+    middle = middle[(dims[middle - 1] >= 0) & (dims[middle + 1] >= 0)]
+    first, kind = alike(dims[middle - 1], dims[middle], dims[middle + 1])
+    gated = np.array(
+        [_gate(*(texts[code] for code in dims[at - 1 : at + 2].tolist())) for at in middle[first]], np.bool_
+    )
+    at = middle[gated[kind]]
+    out[at - 1] = out[at + 1] = True
     return out
+
+
+def _gate(first: str, product: str, second: str) -> bool:
+    """Tell by shapes whether the second pointwise kernel reads the first one's result, and the product between cannot."""
+    result, factors = _result(first), [_size(shape) for shape in _shapes(product)]
+    read = [_size(shape) for shape in _shapes(second)]
+    return result > 1 and result not in factors and read.count(result) >= 2 and _product(product) == result
 
 
 def _around(context: Context, launch: Ints, single: Bools, norms: Bools, near: Bools) -> Ints:

@@ -54,8 +54,8 @@ class World:
         self._steps = [(step, step)]
         self._taken: list[str] = []
         self.high, self.low = base, base
-        self._trials: dict[str, float] = {}
-        self._alone_ns: dict[tuple[bool, tuple[str, ...]], float] = {}
+        self._known: dict[tuple[bool, tuple[str, ...]], float] = {}
+        """The step with fixes that were run, cautiously or not, in the order in which one was added to the other."""
 
     @property
     def step_ns(self) -> float:
@@ -81,23 +81,25 @@ class World:
         """The fixes taken so far."""
         return self._taken
 
+    def _step(self, before: Keep, rules: tuple[str, ...], *, cautiously: bool = False) -> float:
+        """Return the step with some fixes, of which the last is not in what those *before* leave; the same ones are run once."""
+        asked = (cautiously, rules)
+        if asked not in self._known:
+            keep = before.and_((self.cautious if cautiously else self.hopeful)[rules[-1]])
+            measured = self.replay.run(keep, everywhere=self.everywhere and not cautiously)[1]
+            self._known[asked] = self.replay.step_ns(measured)
+        return self._known[asked]
+
     def _try(self, rule: str) -> float:
-        """Return the step with one more fix; each is run once until a fix is taken."""
-        if rule not in self._trials:
-            measured = self.replay.run(self.high.and_(self.hopeful[rule]), everywhere=self.everywhere)[1]
-            self._trials[rule] = self.replay.step_ns(measured)
-        return self._trials[rule]
+        """Return the step with one more fix."""
+        return self._step(self.high, (*self._taken, rule))
 
     def alone(self, *rules: str, cautiously: bool = False) -> float:
-        """ns that fixes would return together if no other were taken; each is run once."""
-        asked = (cautiously, rules)
-        if asked not in self._alone_ns:
-            keep = self.base
-            for rule in rules:
-                keep = keep.and_((self.cautious if cautiously else self.hopeful)[rule])
-            measured = self.replay.run(keep, everywhere=self.everywhere and not cautiously)[1]
-            self._alone_ns[asked] = max(0.0, self.step_ns - self.replay.step_ns(measured))
-        return self._alone_ns[asked]
+        """ns that fixes would return together if no other were taken."""
+        before = self.base
+        for rule in rules[:-1]:
+            before = before.and_((self.cautious if cautiously else self.hopeful)[rule])
+        return max(0.0, self.step_ns - self._step(before, rules, cautiously=cautiously))
 
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
@@ -108,19 +110,18 @@ class World:
         at_high, at_low = self._steps[-1]
         step = self._try(rule)
         self.high = self.high.and_(self.hopeful[rule])
-        self._trials = {}
         low = at_low
         if cautiously:
             # With the cautious assumptions, beside those of the fixes taken so.
+            low = min(at_low, self._step(self.low, (*self._taken, rule), cautiously=True))
             self.low = self.low.and_(self.cautious[rule])
-            low = min(at_low, self.replay.step_ns(self.replay.run(self.low)[1]))
         self._steps.append((min(at_high, step), low))
         self._taken.append(rule)
         return at_low - low, max(0.0, at_high - step)
 
     def back_to(self, count: int) -> None:
         """Keep the first *count* of the fixes taken."""
-        self._steps, self._taken, self._trials = self._steps[: count + 1], self._taken[:count], {}
+        self._steps, self._taken = self._steps[: count + 1], self._taken[:count]
         self.high, self.low = self.base, self.base
         for rule in self._taken:
             self.high, self.low = self.high.and_(self.hopeful[rule]), self.low.and_(self.cautious[rule])

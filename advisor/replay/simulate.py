@@ -75,11 +75,12 @@ class Prepared:
         self.waits = bool((graph.peers != -1).any())
         self.no_free = np.zeros(len(graph))
         self.stretches = _stretches(graph)
-
-    def targets(self, node: int) -> Ints:
-        """Return the work that a wait waits for."""
-        graph = self.graph
-        return graph.target[graph.target_first[node] : graph.target_last[node]]
+        waits = np.flatnonzero(graph.kind == WAIT)
+        bounds = zip(graph.target_first[waits].tolist(), graph.target_last[waits].tolist(), strict=True)
+        self.targets = {
+            node: graph.target[low:high].tolist() for node, (low, high) in zip(waits.tolist(), bounds, strict=True)
+        }
+        """The work that each wait waits for."""
 
 
 def _stretches(graph: Graph) -> list[Stretch]:
@@ -271,12 +272,12 @@ class _Clock:
                 lanes[lane] = ended[at] = done
                 at += 1
             if kind == WAIT:
-                waited = targets(node)
-                done = max([ended[piece] for piece in waited.tolist()], default=ready)
+                waited = targets[node]
+                done = max([ended[piece] for piece in waited], default=ready)
                 least = ready + min(call, wait_ns)
                 if done > ready:
                     end = max(done + return_ns, least)
-                elif len(waited):
+                elif waited:
                     end = least
                 if free[node] and end > least:
                     end -= int((end - least) * free[node]) + lead[node]

@@ -88,15 +88,11 @@ def limits(context: Context) -> Limits:
     out.flops[mine], out.bytes[mine] = flops[back] * part, moved[back] * part
     forms = known.form[nodes]
     matrix = np.array([work is not None and work.matrix for work in known.works], np.bool_)
-    formats = np.array(
-        [_KINDS.get(work.arithmetic or "", "fp8" if "float8" in (work.arithmetic or "") else "") if work else ""
-         for work in known.works]
-    )  # fmt: skip
+    formats = np.array([_format(work.arithmetic or "") if work else -1 for work in known.works], np.int64)
     out.matrix[mine] = matrix[forms][back]
     kind = formats[forms]
-    kind[(kind == "fp32") & _in_tf32(context, mine, back, len(nodes))] = _TF32
-    numbers = {name: number for number, name in enumerate(FORMATS)}
-    out.format[mine] = np.array([numbers.get(name, -1) for name in kind.tolist()], np.int64)[back]
+    kind[(kind == FORMATS.index("fp32")) & _in_tf32(context, mine, back, len(nodes))] = FORMATS.index(_TF32)
+    out.format[mine] = kind[back]
     devices = work.device[rows][mine]
     for device in distinct(devices).tolist():
         rates = rates_of(context, device)
@@ -144,11 +140,17 @@ def _in_tf32(context: Context, mine: Ints, back: Ints, count: int) -> Bools:
     return flags
 
 
-def _compute_ns(rates: Rates, kinds: npt.NDArray[np.str_], flops: Floats) -> tuple[Floats, Floats]:
+def _format(arithmetic: str) -> int:
+    """Index into ``FORMATS`` of what an operator computes with; -1 for none of them."""
+    name = _KINDS.get(arithmetic, "fp8" if "float8" in arithmetic else "")
+    return FORMATS.index(name) if name else -1
+
+
+def _compute_ns(rates: Rates, kinds: Ints, flops: Floats) -> tuple[Floats, Floats]:
     """The ns of some products at the peak rate of their format, and at the reachable one."""
     peak, reached = np.full(len(flops), np.nan), np.full(len(flops), np.nan)
-    for kind in set(kinds.tolist()) - {""}:
-        limit = rates.products(kind)
+    for kind in distinct(kinds[kinds >= 0]).tolist():
+        limit = rates.products(FORMATS[kind])
         if limit is not None:
             here = kinds == kind
             peak[here] = limit.peak

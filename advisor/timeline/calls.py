@@ -594,8 +594,8 @@ class Host:
 
     def children_ns(self) -> Ints:
         """Time that a node's direct children take, in ns."""
-        inner = self.parent >= 0
-        return summed(self.parent[inner], (self.end - self.start)[inner], self.size)
+        # What has no parent is summed up at the last place, which is left out: it has the index -1.
+        return summed(self.parent, self.end - self.start, self.size + 1)[:-1]
 
 
 def _order(thread: Ints, start: Ints, end: Ints) -> Ints:

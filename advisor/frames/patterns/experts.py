@@ -34,7 +34,10 @@ def dense_experts(tree: Tree) -> Occurrences | None:
         return None
     items = tree.outermost
     names, dims = tree.host.name[items], tree.dims(items)
-    gates = [at for at in np.flatnonzero(linear[names]).tolist() if _chosen(tree, items, dims, chooses, at)]
+    layers_at = np.flatnonzero(linear[names])
+    columns = tree.shapes.column(dims[layers_at], _columns)
+    layers_at = layers_at[(columns >= 2) & (columns <= _MOST_EXPERTS)]
+    gates = [at for at in layers_at.tolist() if _chosen(tree, items, dims, chooses, at)]
     found = [_experts(tree, linear[names], dims, at, until) for at, until in pairwise([*gates, len(items)])]
     layers = [(at, *one) for at, one in zip(gates, found, strict=True) if one is not None]
     if not layers:

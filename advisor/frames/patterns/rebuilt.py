@@ -155,7 +155,8 @@ class _Reader:
         self.thread = host.thread[outer]
         self._calls: dict[tuple[int, ...], _Call] = {}
         self._built: set[Shape] = set()
-        self._taken: set[int] = set()
+        self._taken = np.zeros(len(outer), np.bool_)
+        self._known: dict[tuple[object, ...], tuple[list[int], list[Tensor]]] = {}
 
     def call(self, place: int) -> _Call:
         """The operator at a place, read once for all that are like it."""
@@ -177,7 +178,7 @@ class _Reader:
                 continue
             behind = run.places[-1] + 1
             self._built |= {_bare(shape) for shape, _ in run.made}
-            self._taken.update(run.places)
+            self._taken[run.places] = True
             if at in run.places and self._counts(run):
                 found.append(run)
         return found
@@ -192,22 +193,36 @@ class _Reader:
         return bool(self.thread[place] == self.thread[other] and self.step[place] == self.step[other])
 
     def _run(self, first: int) -> _Run | None:
-        """The run that begins at a place; None where that is no factory."""
-        made, places = list[Tensor](), list[int]()
+        """The run that begins at a place; None where that is no factory.
+
+        Steps repeat: what is read of one place is known for all at which the same operators lie around it.
+        """
+        low, high = max(first - _AT_HAND, 0), min(first + _REACH, len(self.outer))
+        same = (self.thread[low:high] == self.thread[first]) & (self.step[low:high] == self.step[first])
+        around = (self.codes[low:high].tobytes(), same.tobytes(), self._taken[low:first].tobytes(), len(self._built))
+        if around not in self._known:
+            self._known[around] = self._read(low, first, high, same.tolist())
+        behind, made = self._known[around]
+        if not behind:
+            return None
+        places = [first + place for place in behind]
+        return _Run(int(self.step[first]), places, tuple(self.codes[places].ravel().tolist()), made)
+
+    def _read(self, low: int, first: int, high: int, same: list[bool]) -> tuple[list[int], list[Tensor]]:
+        """Return how far behind the *first* the operators of a run are, and what they make; *same* flags its thread and step."""
+        made, behind = list[Tensor](), list[int]()
         others = deque[Tensor](maxlen=_AT_HAND * 4)
-        for place in range(max(first - _AT_HAND, 0), first):
-            if self._same(place, first) and place not in self._taken:
+        for place in range(low, first):
+            if same[place - low] and not self._taken[place]:
                 others.extend(_handled(self.call(place), self._built))
         gap = 0
-        for place in range(first, min(first + _REACH, len(self.outer))):
-            if not self._same(place, first):
-                break
-            if gap and (self.codes[place] == self.codes[first]).all():
+        for place in range(first, high):
+            if not same[place - low] or (gap and (self.codes[place] == self.codes[first]).all()):
                 break
             call = self.call(place)
             result = _made(call, made, others)
             if result is not None:
-                places.append(place)
+                behind.append(place - first)
                 made.extend(result)
                 gap = 0
             elif not moves_no_data(call.name):
@@ -215,10 +230,7 @@ class _Reader:
                 gap += 1
                 if gap > _GAP:
                     break
-        if not places:
-            return None
-        key = tuple(self.codes[places].ravel().tolist())
-        return _Run(int(self.step[first]), places, key, made)
+        return behind, made
 
     def _counts(self, run: _Run) -> bool:
         """Tell whether a run computes something large, on the GPU alone, that stays as it is."""
@@ -338,7 +350,8 @@ def _converts(name: str) -> bool:
 def _of_run(tensors: Iterable[Tensor], made: list[Tensor], others: Iterable[Tensor]) -> bool:
     """Tell whether a run made all of these tensors, and nothing else of such a size is at hand."""
     for (shape, kind), number in Counter(tensors).items():
-        if any(one == _bare(shape) and bool(kind & kinds) for one, kinds in others):
+        bare = _bare(shape)
+        if any(one == bare and bool(kind & kinds) for one, kinds in others):
             return False
         if sum(one == shape and bool(kind & kinds) for one, kinds in made) < number:
             return False

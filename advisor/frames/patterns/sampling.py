@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.patterns.transfer import copies_of, senders
-from advisor.frames.patterns.tree import Occurrences, Pairs, Tree
+from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, spread
 from advisor.intervals import Ints, distinct
 
 _CHOOSES = frozenset(
@@ -24,18 +24,17 @@ def sampled_on_host(tree: Tree) -> Occurrences | None:
     if not picks.any():
         return None
     copies, sends = senders(tree, copies_of(tree, "DtoH"))
-    rows, last, names = [], [], []
-    for row, send in enumerate(sends.tolist()):
-        operands = tree.shapes.operands(int(tree.dims(np.array([send]))[0]))
-        vocabulary = operands[0][-1] if operands and len(operands[0]) >= 2 else 0
-        if vocabulary < _LEAST_VOCABULARY:
-            continue
-        chosen = _choosing(tree, send, vocabulary)
-        if len(chosen) and picks[tree.host.name[chosen]].any():
-            rows.append(row)
-            last.append(int(chosen[-1]))
-            words = [tree.context.names[code].removeprefix("aten::") for code in tree.host.name[chosen].tolist()]
-            names.append(", ".join(dict.fromkeys(words)))
+    vocabulary = tree.shapes.column(tree.dims(sends), _width)
+    wide = vocabulary >= _LEAST_VOCABULARY
+    copies, sends, vocabulary = copies[wide], sends[wide], vocabulary[wide]
+    chosen = _choosing(tree, sends, vocabulary)
+    picked = np.bincount(chosen.row, picks[tree.host.name[chosen.index]], len(sends)) > 0
+    rows, last, names = np.flatnonzero(picked).tolist(), [], []
+    for row in rows:
+        nodes = chosen.index[slice(*np.searchsorted(chosen.row, [row, row + 1]))]
+        last.append(int(nodes[-1]))
+        words = [tree.context.names[code].removeprefix("aten::") for code in tree.host.name[nodes].tolist()]
+        names.append(", ".join(dict.fromkeys(words)))
     if not rows:
         return None
     sends, copied = sends[rows], copies[rows]
@@ -56,17 +55,26 @@ def sampled_on_host(tree: Tree) -> Occurrences | None:
     )
 
 
-def _choosing(tree: Tree, send: int, vocabulary: int) -> Ints:
-    """Operators right behind a copy that choose among as many columns, up to the next that launches something."""
+def _width(operands: tuple[tuple[int, ...], ...]) -> int:
+    """Columns of what is copied; 0 where it is no table."""
+    return operands[0][-1] if operands and len(operands[0]) >= 2 else 0
+
+
+def _choosing(tree: Tree, sends: Ints, vocabulary: Ints) -> Pairs:
+    """Operators right behind each copy that choose among as many columns, up to the next that launches something."""
     items = tree.outermost
-    at = int(np.searchsorted(items, tree.after(np.array([send]))[0]))
-    near: Ints = items[at : at + _NEAR]
-    near = near[tree.host.thread[near] == tree.host.thread[send]]
-    launching = distinct(tree.launched_below(near).row)
-    near = near[: int(launching[0])] if len(launching) else near
-    named = tree.codes_of(_CHOOSES.__contains__)[tree.host.name[near]]
+    at = np.searchsorted(items, tree.after(sends))
+    near = spread(at, np.minimum(at + _NEAR, len(items)))
+    near = near.where(tree.host.thread[items[near.index]] == tree.host.thread[sends[near.row]])
+    asked = distinct(near.index)
+    launches = np.zeros(len(items) + 1, np.bool_)
+    launches[asked[distinct(tree.launched_below(items[asked]).row)]] = True
+    so_far = np.cumsum(launches[near.index])
+    before = np.append(0, so_far)[np.searchsorted(near.row, near.row)]
+    near = near.where(so_far == before)
+    near = Pairs(near.row, items[near.index])
+    named = tree.codes_of(_CHOOSES.__contains__)[tree.host.name[near.index]]
     wide = tree.shapes.column(
-        tree.dims(near), lambda operands: int(bool(operands) and operands[0][-1:] == (vocabulary,))
+        tree.dims(near.index), lambda operands: operands[0][-1] if operands and operands[0] else 0
     )
-    chosen: Ints = near[named & (wide == 1)]
-    return chosen
+    return near.where(named & (wide == vocabulary[near.row]))
