@@ -140,19 +140,24 @@ class Draft(Reader):
         must_hold = self.is_sound("fix") and not self.is_profile
         fixes = self.fixes
         for at, fix in zip(self._places(), fixes, strict=True):
-            if fix.given and fix is fixes[-1]:
+            asked = "given" if fix.given else "rows" if fix.rows else ""
+            if asked and fix is fixes[-1]:
                 self.report(
-                    f"{at}.given", "is of the last fix, which must have none: it is for programs that no other fits"
+                    f"{at}.{asked}", "is of the last fix, which must have none: it is for programs that no other fits"
                 )
-            elif not fix.given and fix is not fixes[-1]:
+            elif not asked and fix is not fixes[-1]:
                 self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
             if fix.returns is not None and (
-                fix.returns[0] > fix.returns[1] or not fix.basis or self.file.replay is None
+                fix.returns[0] > fix.returns[1] or not fix.basis or self.file.replay is None or fix.rows
             ):
-                self.report(f"{at}.returns", "is low and high, 0 <= low <= high <= 1, beside a basis and [replay]")
+                self.report(
+                    f"{at}.returns", "is low and high, 0 <= low <= high <= 1, beside a basis and [replay], without rows"
+                )
+            # Where others fit by their rows, no code fits what is left.
+            bare = any(one.rows for one in fixes) and not fix.before + fix.after
             for key in ("effort", "before", "after", "verify"):
                 text = getattr(fix, key)
-                if must_hold and not text.strip() and fix is fixes[-1]:
+                if must_hold and not text.strip() and fix is fixes[-1] and not (bare and key in ("before", "after")):
                     self.report(f"{at}.{key}", "is missing or empty")
                 elif key in ("before", "after") and not self.proven and (problem := _not_python(with_names(text, {}))):
                     self.report(f"{at}.{key}", problem)
@@ -194,6 +199,8 @@ class Draft(Reader):
             frame = match.frame
             yield "where", Request(match.where, frame, columns, values, where="match.where")
             yield "having", Request(match.having, frame, columns, values, True, late=_LATE, where="match.having")
+            for key, fix in zip(self._places(), self.fixes, strict=True):
+                yield f"{key} rows", Request(fix.rows, frame, columns, values, where=f"{key}.rows")
             if file.replay is not None:
                 yield "weight", Request(file.replay.weight, frame, columns, values, number=True, where="replay.weight")
             slot, items = ("evidence", match.evidence) if match.evidence else ("default", FRAMES[frame].evidence)
@@ -225,6 +232,7 @@ class Draft(Reader):
                 for at in range(len(self.file.settings))
             ),
             fixes=tuple(single(f"{at} given") for at in self._places()),
+            fix_rows=tuple(single(f"{at} rows") for at in self._places()),
         )
         fields = {name: getattr(self.file, name) for name in RuleFile.__struct_fields__}
         return Rule(**fields, path=str(self.path), compiled=compiled)
