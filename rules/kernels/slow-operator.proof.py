@@ -63,7 +63,7 @@ def a_copy_out_of_another_order() -> TraceBuilder:
     return called("aten::copy_", kernel, [[8192, 8192], [8192, 8192], []], ["c10::BFloat16", "c10::BFloat16", "Scalar"])
 
 
-@fires(fix="Look at that index: fewer, longer, sorted rows, or a mask that keeps the shape", op="aten::index_add_")
+@fires(fix="Look at those indices: fewer, longer or sorted rows", op="aten::index_add_")
 def additions_at_indices() -> TraceBuilder:
     shapes = [[1024, 64], [], [1 << 16], [1 << 16, 64], []]
     return called(
@@ -76,6 +76,13 @@ def additions_at_indices() -> TraceBuilder:
 def a_scan() -> TraceBuilder:
     kernel = "void at::native::tensor_kernel_scan_outer_dim<float>"
     return called("aten::cumsum", kernel, [[8192, 4096], [], []], ["float", "Scalar", ""])
+
+
+# Copies that another finding takes leave products at 99 % of what the memory reaches: of these nothing is promised.
+@quiet
+def an_operator_near_the_limit() -> TraceBuilder:
+    kernel = "void at::native::vectorized_elementwise_kernel<8, at::native::BinaryFunctor<c10::BFloat16>>"
+    return called("aten::mul", kernel, [[65536, 1024]] * 2, ["c10::BFloat16"] * 2, us=140)
 
 
 @quiet
