@@ -247,8 +247,9 @@ def fix_parts(fix: Fix, number: str) -> list[str]:
     """Write one fix of a rule; *number* says which of several it is."""
     parts = [f"## The fix{number}", fix.title + (f" ({fix.effort})." if fix.effort else ".")]
     if number:
-        where = f"where `{' '.join(fix.given.split())}`" if fix.given else "that no other fits"
-        parts.append(f"Shown of programs {where}.")
+        asked = [f"of programs where `{' '.join(fix.given.split())}`"] if fix.given else []
+        asked += [f"where most of the rows' time is of `{' '.join(fix.rows.split())}`"] if fix.rows else []
+        parts.append(f"Shown {' and '.join(asked) or 'of programs that no other fits'}.")
     for word, code in (("Before", fix.before), ("After", fix.after)):
         if code.strip():
             parts += [f"{word}:", f"```python\n{code.strip()}\n```"]

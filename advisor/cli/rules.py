@@ -116,6 +116,7 @@ def explain(rule: Rule, wide: int) -> str:
         effort = f" ({fix.effort})" if fix.effort else ""
         section(f"The fix{of}", _prose(fix.title + effort, wide - 2))
         section("Shown of programs where", [_one_line(fix.given)])
+        section("Shown where most rows are", [_one_line(fix.rows)])
         section("Before", clean_lines(fix.before))
         section("After", clean_lines(fix.after))
         section("Caveat", _prose(fix.caveat, wide - 2))

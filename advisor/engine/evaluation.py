@@ -201,9 +201,17 @@ class Evaluator:
 
     def weigh(self, name: str, rows: Bools, weight: Condition) -> float | None:
         """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing."""
-        mean = f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)'
-        chosen = self.frame(name, _columns([Question(mean, weight.columns)], ["cost_ns"])).loc[rows]
-        ((answer,),) = self._query(name, chosen, [Question(mean, weight.columns)], also=["cost_ns"])
+        return self._mean(name, rows, Question(weight.sql, weight.columns))
+
+    def share(self, name: str, rows: Bools, where: Condition, cost: Ints | None = None) -> float:
+        """The part of what some rows cost that is of those for which a condition is true; *cost* as in `evidence`."""
+        true = Question(f"CASE WHEN {where.sql} THEN 1.0 ELSE 0.0 END", where.columns)
+        return self._mean(name, rows, true, cost) or 0.0
+
+    def _mean(self, name: str, rows: Bools, weight: Question, cost: Ints | None = None) -> float | None:
+        mean = Question(f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)', weight.columns)
+        chosen = self.frame(name, _columns([mean], ["cost_ns"]), cost).loc[rows]
+        ((answer,),) = self._query(name, chosen, [mean], also=["cost_ns"])
         return None if answer is None else float(answer)
 
     def settings(self, questions: Sequence[Question]) -> list[tuple[dict[str, Any], list[Any]]]:

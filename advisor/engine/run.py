@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, Protocol
 
 import msgspec
@@ -45,6 +46,8 @@ from advisor.rulebook.rule import PROFILE, Rule, with_figures
 from advisor.rulebook.rule import Fix as FixOfRule
 from advisor.timeline.unprofiled import Unprofiled
 
+HALF = 0.5
+"""Share of a finding's cost from which on rows decide which fix fits."""
 _WEIGHS = 0.1
 """Share of a finding's cost from which on a row of its table is named in the fix."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
@@ -168,6 +171,7 @@ class _Run:
         self.unmet: dict[str, str] = {}
         self.rows_by_rule: dict[str, tuple[str, Bools]] = {}
         self.fixes: dict[str, FixOfRule] = {}
+        self.by_rows: dict[str, list[FixOfRule]] = {}
         self.verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
 
     def outcome(self, rules: Sequence[Rule]) -> Outcome:
@@ -369,7 +373,10 @@ class _Run:
         return rest
 
     def fitting(self, rules: Sequence[Rule]) -> dict[str, FixOfRule]:
-        """The fix of each rule for this program, by its id: the first whose ``given`` is true, else the last."""
+        """The fix of each rule for this program, by its id: the first whose ``given`` is true, else the last.
+
+        Those that ask for rows are left out: which rows a finding is left with is known once all are settled.
+        """
         questions = {
             (rule.id, place): Question(given.sql, given.columns)
             for rule in rules
@@ -381,9 +388,24 @@ class _Run:
         for rule in rules:
             variants = rule.variants
             # A condition that cannot be answered here fits no program, as one that is unknown.
-            fits = (fix for place, fix in enumerate(variants) if answers.get((rule.id, place)) is True)
-            fixes[rule.id] = noted(next(fits, variants[-1]), self.facts)
+            fits = [fix for place, fix in enumerate(variants) if answers.get((rule.id, place), bool(fix.rows)) is True]
+            self.by_rows[rule.id] = list(takewhile(lambda fix: fix.rows, fits))
+            fixes[rule.id] = noted(next((fix for fix in fits if not fix.rows), variants[-1]), self.facts)
         return fixes
+
+    def fit_rows(self, rule: Rule, rows: Bools, cost: Ints | None) -> None:
+        """Choose the first fix for which rows of half of what a finding costs are as it asks; what no other fits stays."""
+        wheres = dict(zip(rule.variants, rule.compiled.fix_rows, strict=True))
+        for fix in self.by_rows[rule.id]:
+            where = wheres[fix]
+            try:
+                fits = where is not None and self.evaluator.share(rule.match.frame, rows, where, cost) >= HALF
+            except Exception as error:  # noqa: BLE001  (the finding stands, with the fix for what no other fits)
+                self.fail(rule, error, "fix.rows")
+                return
+            if fits:
+                self.fixes[rule.id] = noted(fix, self.facts)
+                return
 
     # ---- what they own, and what that is worth
 
@@ -439,6 +461,7 @@ class _Run:
             leading.update(zip(evidence.columns, evidence.rows[0], strict=True))
         if {"function", "cost_ms"} <= leading.keys():
             leading["functions"] = _heaviest(evidence, "function")
+        self.fit_rows(rule, rows, cost)
         fix = self.fixes[rule.id].filled({**leading, **self.facts})
         return Finding(
             rule=rule.id,

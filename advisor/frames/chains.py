@@ -6,7 +6,8 @@ over what it reduced: the mean of a normalization written by hand. A compiler ta
 A trace does not hold which tensor a kernel reads. Neighbours on a stream count as a chain where operators differ. The same
 operator twice in a row must have shapes that let the later call read the earlier one's result, and so must two operators in
 place, which write what they read; four times in a row it is a loop over tensors of their own (gradients, parameters,
-buffers), which no compiler fuses.
+buffers), which no compiler fuses. A copy reads one tensor and no other: where the strides show one of another size than the
+result before it (a few rows, expanded), it begins something else.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PARTS = 4
 _READER = 6
 """A reduction's result is broadcast over what it reduced within so many kernels: shift, root and scale come between."""
 _GRADIENTS = re.compile(r"AccumulateGrad$|^torch::distributed::(?:ddp::)?reducer|^torch\.distributed\.ddp\.reducer")
-_LIST = re.compile(r"\[([\d,]*)\]")
+_LIST = re.compile(r"\[([\d,\s]*)\]")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def chains(context: Context, sorts: Sorts) -> Chains:
     along |= _bridges(context, launch, along, near, sorts.joins[order], sorts.reduces[order])
     joined = near & along & np.append(False, along[:-1])
     joined &= ~_strangers(context, launch, joined & (~another | _in_place(context, launch)))
+    joined &= ~_other_sources(context, launch, joined)
     block = np.cumsum(~joined | another) - 1
     along &= np.bincount(block)[block] < _LOOP
     single = along & sorts.pointwise[order]
@@ -210,22 +212,49 @@ def _strangers(context: Context, launch: Ints, asked: Bools) -> Bools:
     return out
 
 
+def _other_sources(context: Context, launch: Ints, asked: Bools) -> Bools:
+    """Flag those of the *asked* kernels that are copies of a tensor which the result of the one before is not, by its size."""
+    out = np.zeros(len(launch), np.bool_)
+    codes = [code for code, name in enumerate(context.names) if name == "aten::copy_"]
+    op = fetch(context.recording.host.name, fetch(context.recording.host.attributes.op, launch))
+    dims, strides = context.op_column(launch, "dims"), context.op_column(launch, "strides")
+    known = np.append(False, (dims[1:] >= 0) & (dims[:-1] >= 0))
+    texts, inputs = context.shape_texts, context.recording.recorded.inputs
+    for at in np.flatnonzero(asked & known & np.isin(op, codes)).tolist():
+        steps = inputs[strides[at]].decode("utf-8", "replace") if strides[at] >= 0 else ""
+        result, source = _result(texts[dims[at - 1]]), _stored(texts[dims[at]], steps)
+        out[at] = result > 0 and source > 0 and not _parts(result, source)
+    return out
+
+
+@lru_cache(maxsize=4096)
+def _stored(text: str, strides: str) -> int:
+    """Elements that lie in memory of what a copy reads, its second operand: those of stride 0 once; 0 where unknown."""
+    shapes, steps = _shapes(text), _shapes(strides)
+    if len(shapes) < 2:
+        return 0
+    if len(steps) < 2 or len(steps[1]) != len(shapes[1]):
+        return _size(shapes[1])
+    return math.prod(size for size, step in zip(shapes[1], steps[1], strict=True) if step)
+
+
 def _may_read(before: str, after: str) -> bool:
     """Tell whether an operator on shapes *after* may read what one on shapes *before* wrote, whole or in a few parts."""
     result, operands = _result(before), _elements(after)
     if not result or not operands:
         return True
-    return any(
-        max(result, count) % min(result, count) == 0 and max(result, count) <= _PARTS * min(result, count)
-        for count in operands
-        if count
-    )
+    return any(_parts(result, count) for count in operands if count)
+
+
+def _parts(one: int, other: int) -> bool:
+    """Tell whether a tensor of so many elements is another, or a few of its equal parts."""
+    return max(one, other) % min(one, other) == 0 and max(one, other) <= _PARTS * min(one, other)
 
 
 @lru_cache(maxsize=4096)
 def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
     found = (match[1] for match in _LIST.finditer(text))
-    return tuple(tuple(int(part[:15]) for part in parts.split(",") if part) for parts in found if parts)
+    return tuple(tuple(int(part[:15]) for part in parts.split(",")) for parts in found if parts.strip())
 
 
 def _size(shape: tuple[int, ...]) -> int:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.schema import integer, real, text
-from advisor.intervals import Ints, distinct
+from advisor.intervals import Ints
 from advisor.roofline.limits import BOUNDS, limits, spread
 from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.context import Context
@@ -23,6 +21,9 @@ LIMITS = (
     real("reachable_ns", "ns", "the same with the rates that programs reach; NULL where those are unknown"),
 )  # fmt: skip
 
+
+FAR = 0.5
+"""Part of the reachable rate under which a kernel is far from it, in most forms of most operators."""
 
 REASON_COLUMNS = (
     real("efficiency", "share", "the reachable time over the operator's kernels' time: 1 is as fast as programs get; NULL where "
@@ -77,42 +78,3 @@ def limit_columns(context: Context, nodes: Ints | None) -> dict[str, object]:
         "limit_ns": limit,
         "reachable_ns": reachable,
     }
-
-
-FAR = 0.5
-_LAST = re.compile(r"nhwc|ndhwc|channels_?last", re.IGNORECASE)
-"""In names of kernels that read channels_last already."""
-"""Part of the reachable rate under which a kernel is far from it, in most forms of most operators."""
-_LONG_NS = 20_000
-"""Shorter kernels are mostly start and end."""
-
-
-def far_class(context: Context) -> str | None:
-    """Sort of operator that most of the time of kernels far from the reachable rate is of; None without any."""
-    work, rows, info = context.recording.work, context.kernel_rows, context.kernel_names
-    if not len(rows):
-        return None
-    far = np.flatnonzero(context.once(told).most < FAR)
-    dur = (work.end - work.start)[rows[far]]
-    total = {"gemm": 0, "conv": 0, "attention": 0, "other": 0}
-    for code in distinct(work.name[rows[far]]).tolist():
-        kind = info[code].kind
-        total[kind if kind in total else "other"] += int(dur[(work.name[rows[far]] == code) & (dur >= _LONG_NS)].sum())
-    most = max(total, key=lambda kind: total[kind])
-    if most == "conv" and total[most]:
-        last = np.array(
-            [info[code].kind == most and _LAST.search(context.names[code]) is not None for code in info], np.bool_
-        )
-        codes = np.fromiter(info, np.int64, len(info))[last]
-        known = np.isin(work.name[rows[far]], codes) & (dur >= _LONG_NS)
-        return "conv-nhwc" if 2 * int(dur[known].sum()) >= total[most] else most
-    return most if total[most] else None
-
-
-def mixed_share(context: Context) -> float | None:
-    """Share of the kernel time in kernels whose reason is mixed types; None without kernels."""
-    work, rows = context.recording.work, context.kernel_rows
-    dur = (work.end - work.start)[rows]
-    if not dur.sum():
-        return None
-    return float(dur[context.once(told).reason == REASONS.index("mixed-types")].sum() / dur.sum())

@@ -18,7 +18,6 @@ from advisor.frames import (
     dynamic_sizes,
     foreach,
     layouts,
-    limits,
     optimizers,
     program,
     rank_waits,
@@ -178,11 +177,6 @@ SCHEMA = Schema(
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
         integer("convolution_dims", "", "of the convolutions that take most kernel time: dimensions of their input, 3 of Conv1d to "
                 "5 of Conv3d; NULL where unknown", "args.Input Dims"),
-        real("mixed_types_share", "share", "of kernel time: in pointwise kernels that are slow for operands of several number "
-             "formats; NULL without kernels"),
-        text("far_class", "sort of operator that most of the time of kernels under half of the reachable rate is of: gemm, conv, "
-             "conv-nhwc (whose kernels read channels_last already), attention or other; of kernels of 20 us and more; NULL without "
-             "any"),
         integer("stage_count", "", "stages of the pipeline whose ranks were given together; 0 without one; NULL for one trace of a "
                 "pipeline, and where not all of its ranks were given"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
@@ -233,8 +227,7 @@ def facts(context: Context) -> dict[str, Any]:
         | copies.facts(context)
         | collectives.facts(context)
         | rank_waits.facts(context)
-        | {"far_class": limits.far_class(context), "convolution_dims": layouts.most_dims(context)}
-        | {"mixed_types_share": limits.mixed_share(context)}
+        | {"convolution_dims": layouts.most_dims(context)}
         | slowed.facts(context)
         | settings.figures(context)
         | settings.facts(context)

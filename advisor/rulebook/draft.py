@@ -139,23 +139,33 @@ class Draft(Reader):
     def _check_fix(self) -> None:
         must_hold = self.is_sound("fix") and not self.is_profile
         fixes = self.fixes
+        # Where others fit by their rows, no code fits what is left.
+        bare = any(fix.rows for fix in fixes) and not fixes[-1].before + fixes[-1].after
         for at, fix in zip(self._places(), fixes, strict=True):
-            if fix.given and fix is fixes[-1]:
-                self.report(
-                    f"{at}.given", "is of the last fix, which must have none: it is for programs that no other fits"
-                )
-            elif not fix.given and fix is not fixes[-1]:
-                self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
-            if fix.returns is not None and (
-                fix.returns[0] > fix.returns[1] or not fix.basis or self.file.replay is None
-            ):
-                self.report(f"{at}.returns", "is low and high, 0 <= low <= high <= 1, beside a basis and [replay]")
+            last = fix is fixes[-1]
+            self._check_variant(at, fix, last=last)
             for key in ("effort", "before", "after", "verify"):
-                text = getattr(fix, key)
-                if must_hold and not text.strip() and fix is fixes[-1]:
+                text, is_code = getattr(fix, key), key in ("before", "after")
+                if must_hold and last and not text.strip() and not (bare and is_code):
                     self.report(f"{at}.{key}", "is missing or empty")
-                elif key in ("before", "after") and not self.proven and (problem := _not_python(with_names(text, {}))):
+                elif is_code and not self.proven and (problem := _not_python(with_names(text, {}))):
                     self.report(f"{at}.{key}", problem)
+
+    def _check_variant(self, at: str, fix: Fix, *, last: bool) -> None:
+        asked = "given" if fix.given else "rows" if fix.rows else ""
+        if asked and last:
+            self.report(
+                f"{at}.{asked}", "is of the last fix, which must have none: it is for programs that no other fits"
+            )
+        elif not asked and not last:
+            self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
+        returns = fix.returns
+        if returns is None:
+            return
+        if returns[0] > returns[1] or not fix.basis or self.file.replay is None or fix.rows:
+            self.report(
+                f"{at}.returns", "is low and high, 0 <= low <= high <= 1, beside a basis and [replay], without rows"
+            )
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
@@ -194,6 +204,8 @@ class Draft(Reader):
             frame = match.frame
             yield "where", Request(match.where, frame, columns, values, where="match.where")
             yield "having", Request(match.having, frame, columns, values, True, late=_LATE, where="match.having")
+            for key, fix in zip(self._places(), self.fixes, strict=True):
+                yield f"{key} rows", Request(fix.rows, frame, columns, values, where=f"{key}.rows")
             if file.replay is not None:
                 yield "weight", Request(file.replay.weight, frame, columns, values, number=True, where="replay.weight")
             slot, items = ("evidence", match.evidence) if match.evidence else ("default", FRAMES[frame].evidence)
@@ -225,6 +237,7 @@ class Draft(Reader):
                 for at in range(len(self.file.settings))
             ),
             fixes=tuple(single(f"{at} given") for at in self._places()),
+            fix_rows=tuple(single(f"{at} rows") for at in self._places()),
         )
         fields = {name: getattr(self.file, name) for name in RuleFile.__struct_fields__}
         return Rule(**fields, path=str(self.path), compiled=compiled)

@@ -157,6 +157,12 @@ class Fix(Table, frozen=True):
     given: Annotated[
         str, Meta(description=f"over `trace`: which programs it fits; the last of several has none{_SQL}")
     ] = ""
+    rows: Annotated[
+        str,
+        Meta(
+            description=f"over the rule's frame: it fits where rows of half of the finding's cost or more are so{_SQL}"
+        ),
+    ] = ""
     acts: Annotated[
         Acts, Meta(description="keys of what it does: findings whose fixes do the same are one line of the plan")
     ] = ()
@@ -265,7 +271,8 @@ class RuleFile(Table, frozen=True, kw_only=True):
     limits: dict[LimitName, Limit] = {}
     levels: Annotated[Levels, Meta(description="severity by share of the time")] = {}
     fix: Annotated[
-        Fix | tuple[Fix, ...], Meta(description="[fix], or several [[fix]]: the first whose `given` is true is shown")
+        Fix | tuple[Fix, ...],
+        Meta(description="[fix], or several [[fix]]: the first whose `given` and `rows` are true is shown"),
     ]
     replay: Replay | None = None
     references: tuple[Reference, ...] = ()
@@ -308,7 +315,7 @@ def _completed(fix: Fix, default: Fix) -> Fix:
 
 class Compiled(msgspec.Struct, frozen=True):
     """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting,
-    ``fixes`` the ``given`` of each variant.
+    ``fixes`` the ``given`` of each variant, ``fix_rows`` its ``rows``.
     """
 
     given: Condition | None = None
@@ -319,6 +326,7 @@ class Compiled(msgspec.Struct, frozen=True):
     evidence: tuple[Condition, ...] = ()
     shown: tuple[tuple[Condition | None, Condition | None], ...] = ()
     fixes: tuple[Condition | None, ...] = ()
+    fix_rows: tuple[Condition | None, ...] = ()
 
 
 class Rule(RuleFile, frozen=True, kw_only=True):

@@ -79,6 +79,47 @@ def heads_that_are_repeated_for_their_queries() -> TraceBuilder:
     return layer(2, shape=SHARED, strides=AGAIN, by="aten::reshape")
 
 
+def repeated(by: str, shape: list[int]) -> TraceBuilder:
+    """Steps in which keys and values of two heads are repeated for sixteen, by one operator each."""
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    for _ in range(4):
+        with b.step():
+            product(b)
+            for _ in range(2):
+                with (
+                    b.op(by, shapes=[shape, [], []], dtypes=[BF16, "Scalar", "Scalar"]),
+                    b.op("aten::clone", shapes=[SHARED], dtypes=[BF16], strides=[AGAIN]),
+                    b.op("aten::copy_", shapes=[SHARED, SHARED], dtypes=[BF16, BF16]),
+                ):
+                    b.kernel(COPY, us=100)
+                viewed(b)
+            attention(b)
+            b.sync()
+    return b
+
+
+# The call that Python makes has the shape of the few heads; what it writes is as large as the operand.
+@fires(cost_ms=0.2, occurrences=4, op="aten::repeat_interleave")
+def heads_repeated_by_repeat_interleave() -> TraceBuilder:
+    return repeated("aten::repeat_interleave", [16, 2, 1024, 64])
+
+
+@fires(cost_ms=0.2, occurrences=4, op="aten::repeat")
+def heads_repeated_in_a_dimension_of_their_own() -> TraceBuilder:
+    return repeated("aten::repeat", [16, 2, 1, 1024, 64])
+
+
+# All heads in turn, 0 1 0 1: enable_gqa gives each head to its neighbours, 0 0 1 1.
+@quiet
+def heads_repeated_in_turn() -> TraceBuilder:
+    return repeated("aten::repeat", [16, 2, 1024, 64])
+
+
+@quiet
+def sequences_repeated_for_a_batch() -> TraceBuilder:
+    return repeated("aten::repeat_interleave", [2, 16, 1024, 64])
+
+
 @quiet
 def an_attention_on_views() -> TraceBuilder:
     return layer(0)

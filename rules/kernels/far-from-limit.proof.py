@@ -56,6 +56,23 @@ def a_product() -> TraceBuilder:
     return one("aten::mm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", [[4096, 4096], [4096, 4096]])
 
 
+# The products of a vocabulary of 50,257 are another finding's: what is left here is a softmax, which no template multiplies.
+@fires(cost_ms=1.0, fix="Look at these kernels: another form of the operator, or a compiled one")
+def a_softmax_beside_longer_products_of_another_finding() -> TraceBuilder:
+    b = TraceBuilder(H100)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", shapes=[[8192, 1024], [1024, 50257]], dtypes=["c10::BFloat16"] * 2):
+                b.kernel(
+                    "void cutlass::Kernel2<cutlass_75_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_tn_align1>",
+                    us=5000,
+                )
+            with b.op("aten::_softmax", shapes=[[4096, 16384], [], []], dtypes=["float", "Scalar", "Scalar"]):
+                b.kernel(NAME, us=1000)
+            b.sync()
+    return b
+
+
 SHAPES = [[64, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], [], [], []]
 
 

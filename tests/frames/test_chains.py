@@ -176,3 +176,33 @@ def test_gradients_that_are_added_up_between_two_links_are_none(around: str, tmp
                 b.kernel(KERNEL.format("F"), us=100)
     kernels = trace.read(str(b.write(tmp_path / "t.json"))).kernels
     assert kernels["chain_length"].tolist() == [2, 0, 2]
+
+
+MANY, FEW = [8192, 8, 64], [8192, 64]
+
+
+def of_copies(source: list[int], before: list[list[int]], tmp_path: Path) -> list[int]:
+    """Length of the chains in six pairs of a copy, whose source has such strides, and a product on *before*."""
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    with b.step():
+        for _ in range(6):
+            with b.op("aten::copy_", shapes=[MANY, MANY, []], strides=[[512, 64, 1], source, []]):
+                b.kernel(
+                    "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(int)>", us=150
+                )
+            with b.op("aten::mul", shapes=before):
+                b.kernel(KERNEL.format("MulFunctor"), us=130)
+    return list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["chain_length"].tolist())
+
+
+def test_copies_of_rows_that_no_product_before_them_wrote_begin_a_chain_each(tmp_path: Path) -> None:
+    """Six copies that repeat 8,192 rows eight times, each before a product of 65,536: none reads the product before it."""
+    assert of_copies([64, 0, 1], [[65536, 64]] * 2, tmp_path) == [2] * 12
+
+
+def test_copies_of_what_the_product_before_them_wrote_are_one_chain(tmp_path: Path) -> None:
+    assert of_copies([512, 64, 1], [[65536, 64]] * 2, tmp_path) == [12] * 12
+
+
+def test_a_small_result_that_is_expanded_and_copied_is_read_by_the_copy(tmp_path: Path) -> None:
+    assert of_copies([64, 0, 1], [FEW, FEW], tmp_path) == [12] * 12

@@ -196,6 +196,7 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"replay.basis": ""}, "replay.basis: is empty"),
         ({"fix.returns": [0.9, 0.5], "fix.basis": "a guess"}, "fix.returns: is low and high"),
         ({"fix.returns": [0.5, 0.9]}, "fix.returns: is low and high, 0 <= low <= high <= 1, beside a basis"),
+        ({"fix.rows": "dur_ns > 0"}, "fix.rows: is of the last fix, which must have none"),
         ({"fix.before": "for x in"}, "fix.before: is not Python: invalid syntax in line 1"),
         ({"fix.after": ""}, "fix.after: is missing or empty"),
         ({"fix.effort": GONE}, "fix.effort: is missing or empty"),

@@ -849,7 +849,16 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "Float8DynamicActivationFloat8WeightConfig": lambda: None,
     },
     "precision/float64": lambda scope: {"values_of": lambda x: torch.ones(4)},
-    "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16), "scale": torch.rand(8)},
+    "kernels/slow-operator": lambda scope: {
+        "scores": torch.rand(BATCH, 16),
+        "scale": torch.rand(8),
+        "keys": torch.arange(BATCH),
+        "parts": [torch.rand(2, 16), torch.rand(3, 16)],
+        "q": torch.rand(2, 6, 4, 8),
+        "k": torch.rand(2, 6, 4, 8),
+        "rows": torch.rand(BATCH, 16),
+        "keep": torch.ones(BATCH),
+    },
     "kernels/small-grid": lambda scope: {
         "batch": torch.rand(BATCH, 16),
         "scores": torch.exp,

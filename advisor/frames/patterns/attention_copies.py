@@ -10,7 +10,8 @@ from advisor.timeline.calls import BACKWARD
 from advisor.timeline.operator_names import moves_no_data
 
 _ATTENTION = "aten::scaled_dot_product_attention"
-_COPIES = frozenset({"aten::contiguous", "aten::clone", "aten::reshape"})
+_REPEATS = frozenset({"aten::repeat_interleave", "aten::repeat"})
+_COPIES = frozenset({"aten::contiguous", "aten::clone", "aten::reshape"}) | _REPEATS
 _INPUTS = 3
 _MOST_BETWEEN = 40
 """Views before an attention: of three operands some three each, of repeated heads five, and of a mask."""
@@ -53,15 +54,15 @@ def attention_copies(tree: Tree) -> Occurrences | None:
 
 def _before(tree: Tree, outer: Ints, node: int) -> list[int]:
     """The copies before an attention, in their order."""
-    operands = tree.shapes.operands(int(tree.dims(np.array([node]))[0]))[:_INPUTS]
-    sizes = {size_of(shape) for shape in operands if len(shape) >= 3}
+    shapes = tree.shapes.operands(int(tree.dims(np.array([node]))[0]))[:_INPUTS]
+    operands = [shape for shape in shapes if len(shape) >= 3]
     at, copies = int(np.searchsorted(outer, node)) - 1, list[int]()
     for before in outer[max(at - _MOST_BETWEEN + 1, 0) : at + 1][::-1].tolist():
-        name = tree.context.names[tree.host.name[before]]
+        name = _name(tree, before)
         if tree.host.thread[before] != tree.host.thread[node]:
             break
         if name in _COPIES and len(tree.launched_below(np.array([before])).row):
-            if len(copies) == _INPUTS or not _spared(tree, before, sizes):
+            if len(copies) == _INPUTS or not _spared(tree, before, operands):
                 break
             copies.append(before)
         elif not moves_no_data(name):
@@ -69,15 +70,36 @@ def _before(tree: Tree, outer: Ints, node: int) -> list[int]:
     return copies[::-1]
 
 
-def _spared(tree: Tree, copy: int, sizes: set[int]) -> bool:
+def _spared(tree: Tree, copy: int, operands: list[tuple[int, ...]]) -> bool:
     """Tell whether a copy is as large as an operand, of one whose last dimension is contiguous."""
     shape, strides = _operand(tree, copy)
-    return size_of(shape) in sizes and (not strides or len(strides) != len(shape) or strides[-1] == 1)
+    whole = (
+        any(_has_more_heads(tree, copy, shape, one) for one in operands)
+        if _name(tree, copy) in _REPEATS
+        else size_of(shape) in set(map(size_of, operands))
+    )
+    return whole and (not strides or len(strides) != len(shape) or strides[-1] == 1)
+
+
+def _has_more_heads(tree: Tree, copy: int, shape: tuple[int, ...], operand: tuple[int, ...]) -> bool:
+    """Tell whether an operand is a tensor with each of its heads several times in a row: not one with all of them in turn."""
+    if len(shape) == 5 and shape[2] == 1:
+        shape = (*shape[:2], *shape[3:])
+    elif _name(tree, copy) == "aten::repeat":
+        return False
+    if not len(shape) == len(operand) == 4 or (shape[0], *shape[2:]) != (operand[0], *operand[2:]):
+        return False
+    return 0 < shape[1] < operand[1] and operand[1] % shape[1] == 0
 
 
 def _repeats_heads(tree: Tree, copy: int) -> bool:
     shape, strides = _operand(tree, copy)
-    return len(shape) == 5 or 0 in strides
+    return len(shape) == 5 or 0 in strides or _name(tree, copy) in _REPEATS
+
+
+def _name(tree: Tree, node: int) -> str:
+    name: str = tree.context.names[tree.host.name[node]]
+    return name
 
 
 def _operand(tree: Tree, node: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
