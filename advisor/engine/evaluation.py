@@ -199,10 +199,13 @@ class Evaluator:
         answers = self._query(name, chosen, questions, also=also, tail=tail)
         return Evidence(columns=names, rows=[[cell(value) for value in row] for row in answers])
 
-    def weigh(self, name: str, rows: Bools, weight: Condition) -> float | None:
-        """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing."""
+    def weigh(self, name: str, rows: Bools, weight: Condition, cost: Ints | None = None) -> float | None:
+        """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing.
+
+        *cost* is what the rows cost in ns, where that is not what the frame says.
+        """
         mean = f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)'
-        chosen = self.frame(name, _columns([Question(mean, weight.columns)], ["cost_ns"])).loc[rows]
+        chosen = self.frame(name, _columns([Question(mean, weight.columns)], ["cost_ns"]), cost).loc[rows]
         ((answer,),) = self._query(name, chosen, [Question(mean, weight.columns)], also=["cost_ns"])
         return None if answer is None else float(answer)
 
