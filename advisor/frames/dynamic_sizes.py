@@ -82,7 +82,7 @@ def _of_optimizer(phase: Ints) -> Bools:
 
 
 def _unbroken(context: Context, at: Ints, phase: Ints, *, of_optimizer: bool) -> npt.NDArray[np.float64]:
-    """Return the part of what is launched around times of the optimizer's, or of all else, by operators and launches of the same."""
+    """Return the part around times of the optimizer's, or of all else: by operators and launches of the same."""
     host, work, steps = context.recording.host, context.recording.work, context.recording.step_count
 
     def same(nodes: Ints) -> Ints:

@@ -99,8 +99,10 @@ def facts(context: Context) -> dict[str, Any]:
 
 
 def at_step_ends(context: Context, column: str = "allocated_bytes") -> Ints:
-    """Bytes allocated, or reserved, when each step ends on the host: on the busiest device, else on the host. -1 before the first event
-    of that device; empty without steps or without totals."""
+    """Bytes allocated, or reserved, when each step ends on the host: on the busiest device, else on the host.
+
+    -1 before the first event of that device; empty without steps or without totals.
+    """
     starts = np.array([step.start for step in context.recording.steps], np.int64)
     points = context.once(curve)
     rows = points["device"] == context.device

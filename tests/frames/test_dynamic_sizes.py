@@ -74,7 +74,9 @@ def test_many_values_read_back_break_it_as_well() -> None:
     assert parts(program(*[5] * 15, sized="aten::_local_scalar_dense"))["forward"] == {1.0}
 
 
-def stepping(launches: int, *, within: str = "Optimizer.step#AdamW.step", forward: int = 60, read: int = 8) -> TraceBuilder:
+def stepping(
+    launches: int, *, within: str = "Optimizer.step#AdamW.step", forward: int = 60, read: int = 8
+) -> TraceBuilder:
     """Two steps of so many launches forward, with as many values read back within as *read*; backward; then 20 pieces of so many
     launches, a value read back behind each, in an annotation."""
     b = TraceBuilder()
