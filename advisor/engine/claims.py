@@ -74,12 +74,14 @@ def settle(
     whole_ns: int,
     whole_ms: float,
     bare: tuple[Ints, int, float] | None = None,
+    weighed: Callable[[Claim], Claim] = lambda claim: claim,
 ) -> Settlement:
     """Divide the time among the rules that match.
 
     *dur_ns* holds the length of each segment, *whole_ns* that of all counted ones, *whole_ms* what a share is a share
     of: steady work of the typical step, or of the window. The segments of a match are counted ones, each once. *bare* holds
-    the same three of a step without the profiler, where one was timed: prices speak of that.
+    the same three of a step without the profiler, where one was timed: prices speak of that. *weighed* gives a claim the
+    weight of what others leave of its rows.
     """
     passes: list[str] = []
     standing: list[Claim] = []
@@ -89,7 +91,7 @@ def settle(
             passes.append(match.rule.id)
         else:
             standing.append(claim)
-    rest, reasons = _yield(standing, dur_ns, whole_ns)
+    rest, reasons = _yield(standing, dur_ns, whole_ns, weighed)
     worth = []
     for claim in priced(rest, *(bare or (dur_ns, whole_ns, whole_ms))):
         part = claim.cost_ns / whole_ns if whole_ns else 0.0
@@ -103,7 +105,9 @@ def _order(claim: Claim) -> tuple[bool, list[float], int, str]:
     return claim.after is not None, [-part for part in claim.rank], -claim.cost_ns, claim.rule.id
 
 
-def _yield(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[list[Claim], dict[str, str]]:
+def _yield(
+    standing: Sequence[Claim], dur_ns: Ints, whole_ns: int, weighed: Callable[[Claim], Claim]
+) -> tuple[list[Claim], dict[str, str]]:
     """Return the rest of each claim once the rules that it yields to have theirs; and who lost all that mattered, to whom."""
     claims = {claim.rule.id: claim for claim in standing}
     settled: dict[str, Claim | None] = {}
@@ -124,6 +128,10 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[list
             if len(left) < len(segments) or less.sum() < rows.sum():
                 takers.append(other)
             rows, segments = less, left
+        if takers and rows.any():
+            # Those that are left may be of another kind than those that went.
+            left_over = weighed(replace(claim, rows=rows, segments=segments, cost_ns=int(dur_ns[segments].sum())))
+            claim = replace(claim, weight=left_over.weight, returns=left_over.returns)
         settled[rule] = _remainder(claim, rows, segments, dur_ns, whole_ns, _MOST)
         if settled[rule] is None:
             owned[rule] = f"its time is already owned by {' and '.join(takers)}"

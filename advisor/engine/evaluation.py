@@ -199,12 +199,15 @@ class Evaluator:
         answers = self._query(name, chosen, questions, also=also, tail=tail)
         return Evidence(columns=names, rows=[[cell(value) for value in row] for row in answers])
 
-    def weigh(self, name: str, rows: Bools, weight: Condition) -> float | None:
-        """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing."""
-        return self._mean(name, rows, Question(weight.sql, weight.columns))
+    def weigh(self, name: str, rows: Bools, weight: Condition, cost: Ints | None = None) -> float | None:
+        """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing.
+
+        *cost* is what the rows cost in ns, where that is not what the frame says.
+        """
+        return self._mean(name, rows, Question(weight.sql, weight.columns), cost)
 
     def share(self, name: str, rows: Bools, where: Condition, cost: Ints | None = None) -> float:
-        """The part of what some rows cost that is of those for which a condition is true; *cost* as in `evidence`."""
+        """The part of what some rows cost that is of those for which a condition is true; *cost* as in `weigh`."""
         true = Question(f"CASE WHEN {where.sql} THEN 1.0 ELSE 0.0 END", where.columns)
         return self._mean(name, rows, true, cost) or 0.0
 

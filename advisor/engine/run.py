@@ -435,13 +435,28 @@ class _Run:
             claims.append(Claim(rule, rows, segments[ledger.counted[segments]], returns=returns, weight=weight))
         bare = self.trace.unprofiled
         times = (bare.dur_ns, bare.counted_ns, bare.step_ms) if bare is not None else None
-        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times)
+        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times, self.weighed)
 
-    def weight(self, rule: Rule, rows: Bools) -> float:
-        """Factor that the rows of a rule put on both figures of its price; none returns more than all of the time."""
+    def weighed(self, claim: Claim) -> Claim:
+        """Give a claim the weight of what is left of its rows."""
+        if claim.rule.compiled.weight is None or claim.weight <= 0:
+            return claim
+        try:
+            weight = self.weight(claim.rule, claim.rows, self.rest(claim))
+        except Exception as error:  # noqa: BLE001  (the finding stands, with the weight of all its rows)
+            self.fail(claim.rule, error, "replay.weight")
+            return claim
+        low, high = (part * weight / claim.weight for part in claim.returns)
+        return replace(claim, weight=weight, returns=(low, high))
+
+    def weight(self, rule: Rule, rows: Bools, cost: Ints | None = None) -> float:
+        """Factor that the rows of a rule put on both figures of its price; none returns more than all of the time.
+
+        *cost* is what the rows cost in ns, where others own a part of them.
+        """
         if rule.replay is None or rule.compiled.weight is None:
             return 1.0
-        weight = self.evaluator.weigh(rule.match.frame, rows, rule.compiled.weight)
+        weight = self.evaluator.weigh(rule.match.frame, rows, rule.compiled.weight, cost)
         return 1.0 if weight is None else min(max(weight, 0.0), 1 / max(rule.replay.high, 1e-9))
 
     def finding(self, claim: Claim) -> Finding:

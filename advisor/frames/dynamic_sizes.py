@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Ints, distinct, fetch
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.waits import SCALAR, nodes_by_name
@@ -66,16 +66,35 @@ def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]
 
     Forward that is all or nothing: 1 in a stretch of many launches between two operators that need the data. A backward pass is
     compiled with the forward pass that it belongs to, so it has the part of that. Without such operators it is 1.
+
+    The optimizer lies outside of the model: an optimizer that reads its step counts breaks nothing of it, and its launches make
+    no piece of it long. It is judged by its own operators.
     """
-    steps = context.recording.step_count
-    sized, reads = (nodes_by_name(context.recording, names, (OP,)) for names in (_SIZED, _READ))
+    found = np.ones(len(at))
+    optimizers = _of_optimizer(phase)
+    for here, of_optimizer in ((~optimizers, False), (optimizers, True)):
+        found[here] = _unbroken(context, at[here], phase[here], of_optimizer=of_optimizer)
+    return found
+
+
+def _of_optimizer(phase: Ints) -> Bools:
+    return np.isin(phase, [PHASES.index("optimizer"), PHASES.index("zero_grad")])
+
+
+def _unbroken(context: Context, at: Ints, phase: Ints, *, of_optimizer: bool) -> npt.NDArray[np.float64]:
+    """Return the part around times of the optimizer's, or of all else: by operators and launches of the same."""
+    host, work, steps = context.recording.host, context.recording.work, context.recording.step_count
+
+    def same(nodes: Ints) -> Ints:
+        kept: Ints = nodes[_of_optimizer(context.phases(nodes)) == of_optimizer]
+        return kept
+
+    sized, reads = (same(nodes_by_name(context.recording, names, (OP,))) for names in (_SIZED, _READ))
     if len(sized) < _FEW * steps and len(reads) < _MANY * steps:
         return np.ones(len(at))
-    breaking = np.concatenate([sized, reads])
-    host, work = context.recording.host, context.recording.work
-    breaks = np.sort(host.start[breaking])
-    calls = distinct(work.launch[work.launch >= 0])
-    backward = fetch(host.attributes.phase, calls, len(PHASES) - 1) == PHASES.index("backward")
+    breaks = np.sort(host.start[np.concatenate([sized, reads])])
+    calls = same(distinct(work.launch[work.launch >= 0]))
+    backward = context.phases(calls) == PHASES.index("backward")
     forward = host.start[calls[~backward]]
     sizes = np.bincount(np.searchsorted(breaks, forward), minlength=len(breaks) + 1)
     whole = sizes >= _PIECE

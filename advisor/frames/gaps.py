@@ -49,6 +49,7 @@ SCHEMA = Schema(
         text("holder_parts", "what took most of that function's time, with the share of it"),
         integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
+        text("next_phase", "phase that launched the work which ends the stretch, in the same words"),
         flag("reduces_gradients", "what ends it is an all-reduce of a loop that has one for each gradient, or a copy or a division "
              "of that loop"),
         flag("accumulates", "autograd's engine accumulates gradients in half of it or more (AccumulateGrad), which a compiled "
@@ -151,6 +152,7 @@ def build(context: Context) -> pd.DataFrame:
         "holder_parts": holders.parts,
         "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
+        "next_phase": context.phase(following),
         "reduces_gradients": in_a_loop(context, following),
         **idle_columns(context, start, dur, following),
         "unbroken": dynamic_sizes.unbroken(context, start, context.phases(node)),

@@ -103,6 +103,8 @@ SCHEMA = Schema(
         integer("reserved_at_peak_bytes", "bytes", "Total Reserved when the most is allocated; NULL where not recorded"),
         integer("unused_when_reserving_bytes", "bytes", "most that lay unused in the cache when more was reserved for less"),
         integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
+        real("kept_share", "share", "of what was reserved from the second step's end on: growth of allocated memory meanwhile; 0 "
+             "unless all steps grow; NULL as memory_growth_bytes"),
         flag("training", "a backward pass was seen"),
         flag("optimizer_seen", "an optimizer's step was seen"),
         flag("adjoint_solver", "an equation is solved backwards for its gradients (torchdiffeq's odeint_adjoint, torchsde)"),

@@ -113,7 +113,7 @@ def effect(
     if claim.rule.replay is not None and claim.rule.replay.action == "batch":
         for other in beside:
             if FRAMES[other.rule.match.frame] is FRAMES["gaps"]:
-                _not_spread(graph, keep, _long(_host_spans(context, FRAMES["gaps"], other)))
+                _not_spread(context, graph, keep, _long(_host_spans(context, FRAMES["gaps"], other)), idle=True)
     return keep.narrow()
 
 
@@ -427,7 +427,8 @@ def _beside(context: Context, graph: Graph, keep: Keep, others: Sequence[Claim])
         works = at[_works(context, frame, other)]
         keep.dur[works[works >= 0]] = 1.0
         spans = _host_spans(context, frame, other)
-        _not_spread(graph, keep, _long(spans) if frame is FRAMES["gaps"] else spans)
+        idle = frame is FRAMES["gaps"]
+        _not_spread(context, graph, keep, _long(spans) if idle else spans, idle=idle)
     return keep
 
 
@@ -436,12 +437,20 @@ def _long(spans: Spans) -> Spans:
     return Spans(spans.start[long], spans.end[long])
 
 
-def _not_spread(graph: Graph, keep: Keep, spans: Spans) -> None:
-    """Leave the host's time in some stretches as it is."""
+def _not_spread(context: Context, graph: Graph, keep: Keep, spans: Spans, *, idle: bool) -> None:
+    """Leave the host's time in some stretches as it is.
+
+    Where they are *idle* ones of the device, only the end of what holds the host between two launches may lie in one: what the
+    device's work hides of the same calculation or sleep is left as well.
+    """
     if not len(spans.start):
         return
+    spans = context.once(clock).spans(spans)
     begin = graph.start - np.maximum(graph.think, 0)
-    part = covered(spans, begin, graph.start) / np.maximum(graph.start - begin, 1)
+    inside = covered(spans, begin, graph.start)
+    part = inside / np.maximum(graph.start - begin, 1)
+    if idle:
+        part = np.where(inside >= _LONG_NS, 1.0, part)
     keep.think += (1 - keep.think) * np.clip(part, 0.0, 1.0)
     part = covered(spans, graph.start, graph.end) / np.maximum(graph.length, 1)
     keep.call += (1 - keep.call) * np.clip(part, 0.0, 1.0)

@@ -323,7 +323,9 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
     hosts = " and of the CPU time for them that the GPU's work hides" if prices.host.get(finding.rule) else ""
-    basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
+    # A larger batch spreads more than the gaps that show the room for it.
+    rows = "what a step costs once" if replay.action == "batch" else "its rows' time"
+    basis = f"replay: {how} {assumed} of {rows}{hosts}; {replay.basis}{paced}"
     recorded = prices.recorded.get(finding.rule)
     if recorded is not None:
         with_it = f"with the one recorded it is {duration(recorded)}"

@@ -70,11 +70,14 @@ def curve(context: Context) -> dict[str, Ints]:
 def facts(context: Context) -> dict[str, Any]:
     """Headline facts, by column of `trace`."""
     at_ends = at_step_ends(context)
-    growth = None
+    growth = kept = None
     # The first step allocates what all of them keep: gradients, the optimizer's state.
     if len(at_ends) >= _LEAST_STEPS and (at_ends >= 0).all():
         more = np.diff(at_ends[1:])
         growth = int(np.median(more)) if len(more) and (more > 0).all() else 0
+        pools = at_step_ends(context, "reserved_bytes")
+        taken = int(pools[-1] - pools[1])
+        kept = float(at_ends[-1] - at_ends[1]) / taken if growth and taken > 0 else 0.0
     points = context.once(curve)
     rows = np.flatnonzero(points["device"] == context.device)
     reserved = unused = None
@@ -89,18 +92,21 @@ def facts(context: Context) -> dict[str, Any]:
         unused = int(spare[enough].max()) if enough.any() else 0
     return {
         "memory_growth_bytes": growth,
+        "kept_share": kept,
         "reserved_at_peak_bytes": reserved,
         "unused_when_reserving_bytes": unused,
     }
 
 
-def at_step_ends(context: Context) -> Ints:
-    """Bytes allocated when each step ends on the host: on the busiest device, else on the host. -1 before the first event
-    of that device; empty without steps or without totals."""
+def at_step_ends(context: Context, column: str = "allocated_bytes") -> Ints:
+    """Bytes allocated, or reserved, when each step ends on the host: on the busiest device, else on the host.
+
+    -1 before the first event of that device; empty without steps or without totals.
+    """
     starts = np.array([step.start for step in context.recording.steps], np.int64)
     points = context.once(curve)
     rows = points["device"] == context.device
-    when, allocated = points["start_ns"][rows], points["allocated_bytes"][rows]
+    when, allocated = points["start_ns"][rows], points[column][rows]
     if not len(starts) or not len(when):
         return np.zeros(0, np.int64)
     ends = np.append(starts[1:], max(context.recording.steps[-1].end, starts[-1]))

@@ -30,6 +30,21 @@ def a_fill_for_every_gradient() -> TraceBuilder:
     return behind(zeroing(), device="AMD Instinct MI300X")
 
 
+# Gradients that are dropped one by one, in a loop: the first work behind it is the backward pass's own gradient of the loss.
+@quiet
+def a_backward_pass_that_begins_with_ones() -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", us=17_000):
+                b.kernel("volta_sgemm_128x64_nn", us=17_000)
+            with b.annotation("Optimizer.zero_grad#AdamW.zero_grad"):
+                b.idle(us=2000)
+            with b.op("aten::ones_like"), b.op("aten::fill_", us=30):
+                b.kernel(FILL, us=1)
+    return b
+
+
 # What drops the gradients launches nothing; that it takes long is gpu-idle/foreach-grouping's.
 @quiet
 def gradients_that_are_dropped() -> TraceBuilder:

@@ -32,6 +32,37 @@ def a_millisecond_of_cudaMalloc_in_every_step() -> TraceBuilder:
     return steps()
 
 
+def growing(kept: int, reserved: int) -> TraceBuilder:
+    """Six steps in each of which two calls of the allocator reserve so many bytes, of which so many stay allocated."""
+    b = TraceBuilder(profile_memory=True)
+    b.pool(1000 * MB, 1000 * MB)
+    for _ in range(6):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel("volta_sgemm_128x64_nn", us=2000)
+            b.sync()
+            with b.op("aten::empty"):
+                for _ in range(2):
+                    b.malloc(reserved // 2, us=300)
+                b.memory(kept)
+                passing = b.memory(reserved - kept)
+                b.idle(us=10)
+            b.release(passing)
+            b.idle(us=10)
+    return b
+
+
+# Nothing is ever freed, by the program or the driver: the pool has nothing to keep.
+@fires(fix="Let go of what every step keeps: new memory is taken for that")
+def tensors_that_every_step_keeps() -> TraceBuilder:
+    return growing(16 * MB, 20 * MB)  # blocks of the driver's are larger than what is asked for
+
+
+@fires(fix="Let the caching allocator keep its memory")
+def shapes_that_outgrow_the_cache_beside_a_small_leak() -> TraceBuilder:
+    return growing(2 * MB, 40 * MB)
+
+
 @fires(cost_ms=0.8, occurrences=40)
 def an_allocator_that_frees_to_make_room() -> TraceBuilder:
     return steps(free=True)

@@ -117,6 +117,19 @@ def test_a_price_weighs_rows_by_what_they_cost(run: Run) -> None:
     assert (saving.low_share, saving.high_share) == pytest.approx((1.25 / 20, 2.5 / 20))
 
 
+def test_a_price_weighs_the_rows_that_others_leave(run: Run) -> None:
+    """Of 4 ms another rule takes the row of 1 ms, which returns all: the 3 ms that are left return half, and no more."""
+    trace = kernels(1, 1, owns=[[10, 11, 12], [13]], name=["gemm", "copy"])
+    weight = "CASE WHEN name = 'gemm' THEN 0.5 ELSE 1 END"
+    rules = {
+        "kernels/rule": {"replay_weight": weight, "yields_to": ["kernels/other"]},
+        "kernels/other": {"match_where": "name = 'copy'"},
+    }
+    (saving,) = (found.saving for found in run(trace, rules).findings if found.rule == "kernels/rule")
+    assert saving is not None
+    assert (saving.low_share, saving.high_share) == pytest.approx((0.75 / 20, 1.5 / 20))
+
+
 def test_what_is_not_recorded_is_said_with_how_to_record_it(run: Run) -> None:
     (missing,) = run(kernels(1), {"kernels/rule": {"needs": ["memory", "stacks", "gpu"]}}).verdicts.not_run
     assert missing.needs == ["memory", "stacks"]

@@ -74,6 +74,49 @@ def test_many_values_read_back_break_it_as_well() -> None:
     assert parts(program(*[5] * 15, sized="aten::_local_scalar_dense"))["forward"] == {1.0}
 
 
+def stepping(
+    launches: int, *, within: str = "Optimizer.step#AdamW.step", forward: int = 60, read: int = 8
+) -> TraceBuilder:
+    """Two steps of so many launches forward, with as many values read back within as *read*; backward; then 20 pieces of so many
+    launches, a value read back behind each, in an annotation."""
+    b = TraceBuilder()
+    for number in range(2):
+        with b.step():
+            made = range(number * 1000 + 1, number * 1000 + 1 + forward)
+            for one in made:
+                with b.op("aten::relu", us=50, seq=one):
+                    b.kernel("vectorized_elementwise_kernel<relu>", us=5)
+                if one % 1000 <= read:
+                    with b.op("aten::_local_scalar_dense", us=10):
+                        pass
+            with b.thread(77):
+                for one in reversed(made):
+                    with b.backward("ReluBackward0", one, us=50):
+                        b.kernel("vectorized_elementwise_kernel<threshold_backward>", us=5)
+            with b.annotation(within):
+                for _ in range(20):
+                    for _ in range(launches):
+                        with b.op("aten::mul_", us=50):
+                            b.kernel("vectorized_elementwise_kernel<mul>", us=2)
+                    with b.op("aten::_local_scalar_dense", us=10):
+                        pass
+    return b
+
+
+def test_an_optimizer_that_reads_its_step_counts_breaks_nothing_of_the_model() -> None:
+    found = parts(stepping(5))
+    assert (found["forward"], found["backward"]) == ({1.0}, {1.0})
+    assert found["optimizer"] == {0.0}
+    # The same outside of an optimizer's step lies around the model, for all that is known.
+    assert parts(stepping(5, within="clip"))["backward"] != {1.0}
+
+
+def test_launches_of_the_optimizer_make_no_piece_of_the_model_long() -> None:
+    """Eighteen values read back among 25 launches: none of those pieces is long, however much the optimizer launches."""
+    found = parts(stepping(40, forward=25, read=18))
+    assert (found["forward"], found["backward"], found["optimizer"]) == ({0.0}, {0.0}, {1.0})
+
+
 def reading(module: str | None, *, stacks: bool = True) -> TraceBuilder:
     """Two steps of forty launches in a module's forward, with a value read back there, or behind it where *module* is None."""
     b = TraceBuilder(with_stack=stacks)

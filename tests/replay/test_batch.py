@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.paths import ROOT
 
 import advisor
 from advisor import rulebook
@@ -90,3 +91,44 @@ def test_the_batch_grows_no_further_than_the_memory() -> None:
     )  # beside the fix of the host's time nothing is left to it
     (basis,) = [f.saving.basis for f in alone.findings if f.saving is not None]
     assert basis.endswith("here no more than 56.7 %: no batch over 2.31 times as large surely fits the memory")
+
+
+def sleeping(sleep_us: int) -> TraceBuilder:
+    """Four steps: 4 ms of a kernel behind which a function holds the host for so long, then 60 launches of 50 us."""
+    b = TraceBuilder("Tesla V100-SXM2-16GB", memory_bytes=16_000_000_000, with_stack=True, host_us=0, latency_us=0)
+    b.pool(0, 2_000_000_000)
+    number = 0
+    for _ in range(4):
+        with b.step(), b.python("train.py(20): main"):
+            batch = b.memory(1_000_000_000)
+            b.kernel("volta_sgemm_128x64_nn", us=4000)
+            with b.python("report.py(5): write"):
+                b.idle(us=sleep_us)
+            for _ in range(60):
+                number += 1
+                with b.backward("AddmmBackward0", number), b.op("aten::mm", us=50):
+                    b.kernel("volta_sgemm_128x64_nn", us=5)
+            b.release(batch)
+    return b
+
+
+def test_a_function_that_launches_nothing_is_not_spread_nor_counted_as_room() -> None:
+    """Of a sleep of 7 ms the device waits for 3: neither these nor the 4 behind its work are the larger batch's to return."""
+    found = {finding.rule: finding for finding in analyzed(sleeping(7000)).findings}
+    batch, launches_ms = found[RULE], 60 * 0.05
+    assert found["gpu-idle/host-function"].cost_ms == pytest.approx(3, rel=0.05)
+    assert batch.cost_ms <= launches_ms
+    assert batch.saving is not None
+    assert batch.saving.high_ms <= launches_ms
+    assert "report.py" not in {place.file for place in batch.where}
+
+
+def test_a_sleep_is_left_to_its_own_finding_on_the_clock_without_start_up() -> None:
+    """A sleep of 5 ms a step, of which the device waits for 2: start-up comes before it, so the replay's clock runs behind."""
+    result = advisor.analyze(str(ROOT / "sample_traces" / "h100" / "known" / "idle_sleep.json.gz"))
+    (own, batch) = ({found.rule: found for found in result.findings}[rule] for rule in ("gpu-idle/host-function", RULE))
+    assert (own.cost_ms, batch.cost_ms) == (pytest.approx(1.96, rel=0.01), pytest.approx(0.513, rel=0.01))
+    assert own.saving is not None
+    # What the function's own fix leaves of the sleep bounds the plan.
+    assert result.plan[-1].rules == [RULE]
+    assert result.plan[-1].step_ms_after["low"] >= 5.08 - own.saving.high_ms
