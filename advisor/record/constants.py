@@ -412,7 +412,9 @@ def _shares(torch: Any, result: Any, given: Any) -> bool:
     """Tell whether tensors of a result lie in the memory of what an operator was given."""
     kinds = (torch.Tensor, torch.nn.Parameter)
     held = {storage_key(part) for part in _leaves(given) if type(part) in kinds and part.layout == torch.strided}
-    return all(storage_key(part) in held for part in _leaves(result) if type(part) in kinds and part.layout == torch.strided)
+    return all(
+        storage_key(part) in held for part in _leaves(result) if type(part) in kinds and part.layout == torch.strided
+    )
 
 
 def _mode(torch: Any, see: Any) -> Any:

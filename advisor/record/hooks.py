@@ -56,7 +56,9 @@ class Hooks:
         self._loop = loop
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._home = self._thread
-        self._elsewhere: dict[int, int] = {}  # calls of modules in other threads, while there is no sign of a step in ours
+        self._elsewhere: dict[
+            int, int
+        ] = {}  # calls of modules in other threads, while there is no sign of a step in ours
         self._originals: list[tuple[Any, str, Any, Any]] = []
         self._stepping: dict[type, Method] = {}
         self._put_away: dict[

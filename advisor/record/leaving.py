@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-_SIGNAL = getattr(signal, "SIGUSR2", None)
+_SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR2", None)
 """What reaches a main thread that waits for another one: an exception set from there would wait with it."""
 
 
@@ -23,8 +23,8 @@ class Finished(SystemExit):
         """Whether another thread than the main one was watched: it may still compute, or wait for ever."""
 
 
-def _raise(_number: int, _frame: Any) -> NoReturn:
-    signal.signal(_SIGNAL, signal.SIG_IGN)  # once: what ends the program must not be ended
+def _raise(number: int, _frame: Any) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # once: what ends the program must not be ended
     finished = Finished()
     finished.from_elsewhere = True
     raise finished

@@ -6,6 +6,12 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 INPUT, WEIGHT = [4, 512], [1536, 512]
 
 
+def convert(b: TraceBuilder, us: float, what: list[int], types: tuple[str, str]) -> None:
+    inner = b.op("aten::copy_", us=us, shapes=[what, what, []], dtypes=[*types, "Scalar"])
+    with b.op("aten::to", us=0, shapes=[what]), b.op("aten::_to_copy", us=0, shapes=[what]), inner:
+        pass
+
+
 def serving(
     cast_us: float = 300,
     *,
@@ -23,9 +29,7 @@ def serving(
         with b.step():
             for number in range(layers):
                 with b.op(layer, shapes=[INPUT, WEIGHT, []], seq=number if trains else None):
-                    with b.op("aten::to", us=0, shapes=[what, [], [], [], []]), b.op("aten::_to_copy", us=0, shapes=[what]):
-                        with b.op("aten::copy_", us=cast_us, shapes=[what, what, []], dtypes=[*types, "Scalar"]):
-                            pass
+                    convert(b, cast_us, what, types)
                     with b.op("aten::mm", us=1000, shapes=[INPUT, WEIGHT]):
                         pass
             if trains:

@@ -34,7 +34,9 @@ def cast_weights(tree: Tree) -> Occurrences | None:
     nodes, layer = nodes[layer >= 0], layer[layer >= 0]
     pairs = np.stack([tree.dims(nodes), tree.dims(layer)], axis=1)
     kinds, of = np.unique(pairs, axis=0, return_inverse=True)
-    weighs = np.array([_is_weight(tree, *kind) for kind in kinds.tolist()], np.bool_)[of.ravel()] if len(kinds) else of > 0
+    weighs = (
+        np.array([_is_weight(tree, *kind) for kind in kinds.tolist()], np.bool_)[of.ravel()] if len(kinds) else of > 0
+    )
     nodes, layer = nodes[weighs], layer[weighs]
     if not len(nodes):
         return None
