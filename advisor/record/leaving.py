@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 _SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR2", None)
-"""What reaches a main thread that waits for another one: an exception set from there would wait with it."""
+"""The signal that reaches a main thread which waits for another one: an exception set from there would wait with it."""
 
 
 class Finished(SystemExit):
@@ -20,7 +20,7 @@ class Finished(SystemExit):
     def __init__(self) -> None:
         super().__init__(0)
         self.from_elsewhere = False
-        """Whether another thread than the main one was watched: it may still compute, or wait for ever."""
+        """True where another thread than the main one was watched: it may still compute, or wait for ever."""
 
 
 def _raise(number: int, _frame: Any) -> NoReturn:

@@ -123,6 +123,6 @@ def between_devices(recording: Recording) -> Bools:
 
 
 def covered_by_others(recording: Recording, device: int, spans: Spans) -> Spans:
-    """What of some stretches other devices work in."""
+    """Parts of some stretches in which other devices work."""
     others = others_work(recording, device)
     return intersect(spans, union(recording.work.start[others], recording.work.end[others]))
