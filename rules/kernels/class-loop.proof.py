@@ -165,6 +165,14 @@ def tensors_that_are_computed_anew() -> TraceBuilder:
     return steps(lambda number: [op("abs", LABELS), compared(number / 100, "gt", dtype="float"), COUNT])
 
 
+# A map of distances to each object, and a radius that is computed from its size.
+@quiet
+def maps_of_each_object() -> TraceBuilder:
+    return steps(
+        lambda number: [op("exp", LABELS), op("mul", [1], []), compared(number / 100, "gt", dtype="float"), COUNT]
+    )
+
+
 @quiet
 def a_search_by_bisection() -> TraceBuilder:
     return steps(lambda number: [compared(0.5 + (-0.5) ** (number + 2), "gt", dtype="float"), COUNT, op("item", [])])

@@ -25,6 +25,8 @@ _LOOKED = 200
 """Turns that are looked at closely, of very many."""
 _OFTEN = 3
 """Part of the comparisons of a place, one in so many, from which on they are with one number for all classes."""
+_LEADS = 12
+"""Operators before a comparison that are looked at for what makes the tensor that it compares."""
 _FOREIGN = 0.1
 _USED = 0.5
 _CALLS, _CALL = 8, 6_000.0
@@ -203,13 +205,23 @@ def _searches(values: list[float], rounds: int) -> bool:
 
 def _changes(items: Items, at: Ints, size: int) -> bool:
     """Tell whether what is compared is computed anew in each turn: another tensor every time."""
-    anew, at = 0, at[:: len(at) // _LOOKED + 1]
-    for place in at.tolist():
-        before = items.before(place)
-        if before >= 0 and items.arithmetic[items.name[before]]:
+    at = at[:: len(at) // _LOOKED + 1]
+    return 2 * sum(_is_new(items, place, size) for place in at.tolist()) > len(at)
+
+
+def _is_new(items: Items, place: int, size: int) -> bool:
+    """Tell whether arithmetic makes a tensor like the compared one, behind what the turn before did with its mask."""
+    uses = items.reduces | items.selects | items.fills | items.compares
+    before = items.before(place)
+    for _ in range(_LEADS):
+        if before < 0 or uses[items.name[before]]:
+            return False
+        if items.arithmetic[items.name[before]]:
             made = max(map(size_of, items.shapes(before)), default=-1)
-            anew += made == size and items.type(before) == items.type(place)
-    return 2 * anew > len(at)
+            if made == size and items.type(before) == items.type(place):
+                return True
+        before = items.before(before)
+    return False
 
 
 def _grows(items: Items, low: int, high: int, compared: Compared) -> bool:
