@@ -169,7 +169,7 @@ def tensors_that_are_computed_anew() -> TraceBuilder:
 @quiet
 def maps_of_each_object() -> TraceBuilder:
     return steps(
-        lambda number: [op("exp", LABELS), op("mul", [1], []), compared(number / 100, "gt", dtype="float"), COUNT]
+        lambda number: [op("div", LABELS, []), op("mul", [1], []), compared(number / 100, "gt", dtype="float"), COUNT]
     )
 
 

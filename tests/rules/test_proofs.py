@@ -32,8 +32,10 @@ def test_the_card_has_all_its_parts(rule: Rule) -> None:
     assert all(limit.unit and limit.basis for limit in rule.limits.values())
     if not rule.is_profile:
         assert rule.references, "references"
+        by_rows = any(fix.rows for fix in rule.variants)
         for fix in rule.variants:
-            assert fix.before.strip() != fix.after.strip()
+            # Of rules that choose a fix by the rows alone, some have no code: none would fit all operators of the kind.
+            assert fix.before.strip() != fix.after.strip() or (by_rows and not fix.before and not fix.after)
             assert fix.caveat
             assert fix.verify
 
