@@ -15,9 +15,9 @@ from advisor.frames import optimizers
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
+from advisor.frames.worker_time import worker_time
 from advisor.intervals import summed
 from advisor.privacy import clean_path
-from advisor.frames.worker_time import worker_time
 from advisor.reading.program_settings import BF16, STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
 from advisor.timeline.unprofiled import unprofiled
@@ -40,10 +40,10 @@ COLUMNS = (
     real("others_cores", "", "cores that other programs took meanwhile, on average; NULL likewise", _BY),
     real("own_cores", "", "cores that the process took itself, on average; NULL likewise", _BY),
     real("workers_cores", "", "cores that the processes took that it started, such as the loader's workers; NULL likewise", _BY),
-    text("workers_work", "work that takes two fifths of the workers' processor time and more, the most: decodes (reading, decoding and "
-         "resizing), reads (the same, nothing being resized), large (other work on pictures of twice the pixels that a sample is "
-         "delivered with, and more), same (a function whose arguments came in an earlier batch of the worker, and which draws nothing "
-         "random), else other; NULL where no line is known", _BY),
+    text("workers_work", "work that takes two fifths of the workers' processor time and more, the most: decodes (reading, decoding, "
+         "resizing), reads (the same without resizing), large (other work on pictures of twice the pixels that are delivered, and "
+         "more), same (a function whose arguments came in an earlier batch, and which draws nothing random), else other; NULL "
+         "where no line is known", _BY),
     integer("threads", "", "threads that an operator on the CPU uses; NULL where not recorded", _BY),
     text("processor", "model of the processor; NULL where not recorded", _BY),
     text("instruction_sets", "of avx2, avx512_bf16, amx_bf16, sve and their like what the processor has, joined by commas; NULL "

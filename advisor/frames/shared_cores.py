@@ -21,8 +21,8 @@ _MOST_LOST = 0.55
 SCHEMA = Schema(
     "shared_cores",
     "an operator of a program on the CPU that shares the machine's cores with the workers of its loaders, at the line of the "
-    "program at which these do most of what `workers_work` of `trace` names (else that of the loader), as `advisor record` counted; no rows where it did "
-    "not, or without workers",
+    "program at which these do most of what `workers_work` of `trace` names (else that of the loader), as `advisor record` "
+    "counted; no rows where it did not, or without workers",
     (
         *COMMON,
         text("name", "the operator", "name"),

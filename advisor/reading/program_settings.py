@@ -505,8 +505,14 @@ def _worker_line(entry: Table) -> WorkerLine | None:
     share, place = real(entry.get("share"), 1.0), _place(entry)
     if not share or not place:
         return None
-    kinds = {name: real(entry.get(name), 1.0) for name in ("decodes", "resizes", "large")}
-    return WorkerLine(share=share, function=word(entry.get("function"), 100) or "", **kinds, **place)
+    return WorkerLine(
+        share=share,
+        function=word(entry.get("function"), 100) or "",
+        decodes=real(entry.get("decodes"), 1.0),
+        resizes=real(entry.get("resizes"), 1.0),
+        large=real(entry.get("large"), 1.0),
+        **place,
+    )
 
 
 def _samples(entry: Table) -> Samples | None:

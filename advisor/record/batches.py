@@ -130,8 +130,12 @@ class Batches:
         held = list(tensors(torch, batch))
         self.bytes = max(self.bytes or 0, sum(tensor.numel() * tensor.element_size() for tensor in held)) or None
         pictures = [tensor for tensor in held if tensor.dim() >= 4 and tensor.numel()]
-        channels = [next((size for size in (each.shape[-3], each.shape[-1]) if size in (1, 3, 4)), 0) for each in pictures]
-        sizes = [each.numel() // each.shape[0] // count for each, count in zip(pictures, channels, strict=True) if count]
+        channels = [
+            next((size for size in (each.shape[-3], each.shape[-1]) if size in (1, 3, 4)), 0) for each in pictures
+        ]
+        sizes = [
+            each.numel() // each.shape[0] // count for each, count in zip(pictures, channels, strict=True) if count
+        ]
         self.pixels = max(self.pixels or 0, *sizes, 0) or None
 
     def summary(self) -> dict[str, Any]:

@@ -62,7 +62,12 @@ def _called(code: CodeType, last: int) -> str:
     begin = (call.positions.lineno, call.positions.col_offset)
     for at, each in instructions.items():
         where = each.positions
-        if at < last and isinstance(each.argval, str) and where is not None and (where.lineno, where.col_offset) == begin:
+        if (
+            at < last
+            and isinstance(each.argval, str)
+            and where is not None
+            and (where.lineno, where.col_offset) == begin
+        ):
             here = (where.end_lineno or 0, where.end_col_offset or 0)
             found, end = (each.argval, here) if here >= end else (found, end)
     return found
@@ -204,7 +209,11 @@ def _plain(value: object, deep: int = 0) -> Any:
 def _draws(frame: FrameType) -> bool:
     """Tell whether the function of a frame, or one that it may call, names what draws random numbers or is closed over."""
     first = frame.f_locals.get("self") if frame.f_code.co_name == "__init__" else None
-    methods = {name: each for kind in reversed(type(first).__mro__) for name, each in vars(kind).items()} if first is not None else {}
+    methods = (
+        {name: each for kind in reversed(type(first).__mro__) for name, each in vars(kind).items()}
+        if first is not None
+        else {}
+    )
     waiting: list[tuple[CodeType, dict[str, Any], int]] = [(frame.f_code, frame.f_globals, 0)]
     seen = {frame.f_code}
     while waiting:

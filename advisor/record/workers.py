@@ -88,16 +88,16 @@ class Workers:
         if spent is None:
             return {"worker_lines": None}
         lines, same = dict[Place, dict[str, float]](), dict[Place, float]()
-        for (*place, kind), took in spent.items():
-            file, line, function = place
-            if kind == SAME:
-                same[file, line, function] = took
+        for (file, line, function, work), took in spent.items():
+            place = (file, line, function)
+            if work == SAME:
+                same[place] = took
                 continue
-            of = lines.setdefault((file, line, function), {})
+            of = lines.setdefault(place, {})
             of["all"] = of.get("all", 0.0) + took
-            if kind.startswith(LARGE):
-                kind = LARGE if pixels and 1 << int(kind[len(LARGE) :]) >= _LARGER * pixels else ""
-            of[kind] = of.get(kind, 0.0) + took
+            large = bool(pixels) and work.startswith(LARGE) and 1 << int(work[len(LARGE) :]) >= _LARGER * (pixels or 0)
+            name = LARGE if large else work
+            of[name] = of.get(name, 0.0) + took
         named = sorted(lines.items(), key=lambda item: -item[1]["all"])[:_MOST_NAMED]
         (file, line, function), took = max(same.items(), key=lambda item: item[1], default=(("", 0, ""), 0.0))
 
@@ -261,9 +261,11 @@ class _Counter(threading.Thread):
 
 
 def _place(frame: FrameType) -> Place:
-    """Return the place of a frame: its method with the class, ``Jitter.__call__``."""
-    code = frame.f_code
-    return trace_path(code.co_filename)[0], frame.f_lineno, code.co_qualname.rpartition("<locals>.")[2]
+    """Return the place of a frame: its method with the class, ``Jitter.__call__``; of a comprehension what it stands in."""
+    name = frame.f_code.co_qualname
+    while name.endswith(">") and ".<locals>." in name:
+        name = name.rpartition(".<locals>.")[0]
+    return trace_path(frame.f_code.co_filename)[0], frame.f_lineno, name.rpartition("<locals>.")[2]
 
 
 def _origin(frames: list[FrameType], at: int) -> Place:
