@@ -40,8 +40,8 @@ COLUMNS = (
     real("others_cores", "", "cores that other programs took meanwhile, on average; NULL likewise", _BY),
     real("own_cores", "", "cores that the process took itself, on average; NULL likewise", _BY),
     real("workers_cores", "", "cores that the processes took that it started, such as the loader's workers; NULL likewise", _BY),
-    text("workers_work", "work that takes two fifths of the workers' processor time and more, the most: decodes (reading, decoding, "
-         "resizing), reads (the same without resizing), large (other work on pictures of twice the pixels that are delivered, and "
+    text("workers_work", "work that takes two fifths of the workers' processor time and more, the most: decodes (reading, decoding "
+         "and resizing), reads (the same without resizing), large (other work on pictures of twice the pixels delivered, and "
          "more), same (a function whose arguments came in an earlier batch, and which draws nothing random), else other; NULL "
          "where no line is known", _BY),
     integer("threads", "", "threads that an operator on the CPU uses; NULL where not recorded", _BY),
