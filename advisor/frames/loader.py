@@ -12,6 +12,7 @@ import pandas as pd
 from advisor.frames.fetches import fetches
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.worker_time import worker_time
 from advisor.intervals import Bools, Ints, Spans, coded, fetch, summed, union
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import Recorded, Samples
@@ -126,8 +127,8 @@ def _sampled(context: Context, single: Bools, several: Bools, frame: dict[str, A
     *share* is what other lines take of each wait.
     """
     recorded = context.metadata.recorded
-    if recorded is not None and recorded.worker_lines:
-        first = max(recorded.worker_lines, key=lambda line: line.share)
+    if most := worker_time(recorded):
+        first = most.line
         if first.share >= _MOSTLY:
             _place(context, frame, several, (first.file, first.line, first.function))
             share = np.where(several, first.share, share)

@@ -15,6 +15,7 @@ from advisor.frames import optimizers
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
+from advisor.frames.worker_time import worker_time
 from advisor.intervals import summed
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import BF16, STACKS_APART, Autocast, Loader, Recorded
@@ -39,6 +40,10 @@ COLUMNS = (
     real("others_cores", "", "cores that other programs took meanwhile, on average; NULL likewise", _BY),
     real("own_cores", "", "cores that the process took itself, on average; NULL likewise", _BY),
     real("workers_cores", "", "cores that the processes took that it started, such as the loader's workers; NULL likewise", _BY),
+    text("workers_work", "work that takes two fifths of the workers' processor time and more, the most: decodes (reading, decoding "
+         "and resizing), reads (the same without resizing), large (other work on pictures of twice the pixels delivered, and "
+         "more), same (a function whose arguments came in an earlier batch, and which draws nothing random), else other; NULL "
+         "where no line is known", _BY),
     integer("threads", "", "threads that an operator on the CPU uses; NULL where not recorded", _BY),
     text("processor", "model of the processor; NULL where not recorded", _BY),
     text("instruction_sets", "of avx2, avx512_bf16, amx_bf16, sve and their like what the processor has, joined by commas; NULL "
@@ -161,6 +166,7 @@ def facts(context: Context) -> dict[str, Any]:
     return {
         "settings_recorded": True,
         **{name: getattr(settings, name) for name in _AS_RECORDED},
+        "workers_work": work.kind if (work := worker_time(settings)) else None,
         "instruction_sets": None if sets is None else ", ".join(sets),
         "resident_share": _over(settings.peak_resident_bytes, settings.memory_bytes),
         "bf16_in_hardware": None if sets is None else not BF16.isdisjoint(sets),

@@ -8,6 +8,7 @@ import pandas as pd
 from advisor.frames import operator_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
+from advisor.frames.worker_time import worker_time
 from advisor.intervals import Ints, summed
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import Recorded
@@ -20,8 +21,8 @@ _MOST_LOST = 0.55
 SCHEMA = Schema(
     "shared_cores",
     "an operator of a program on the CPU that shares the machine's cores with the workers of its loaders, at the line of the "
-    "program at which these spend most of their time (else that of the loader), as `advisor record` counted; no rows where it did "
-    "not, or without workers",
+    "program at which these do most of what `workers_work` of `trace` names (else that of the loader), as `advisor record` "
+    "counted; no rows where it did not, or without workers",
     (
         *COMMON,
         text("name", "the operator", "name"),
@@ -107,9 +108,8 @@ def _shares(recorded: Recorded) -> dict[str, float]:
 
 def _place(recorded: Recorded) -> tuple[str, int, str, float]:
     """Place of the workers' time: file, line, function, and the line's share of it."""
-    if recorded.worker_lines:
-        first = max(recorded.worker_lines, key=lambda entry: entry.share)
-        return first.file, first.line, first.function, first.share
+    if most := worker_time(recorded):
+        return most.line.file, most.line.line, most.line.function, most.line.share
     loader = max(recorded.loaders, key=lambda entry: entry.workers)
     return loader.file, loader.line, "", np.nan
 

@@ -88,12 +88,20 @@ class Repeat(Struct, frozen=True, omit_defaults=True):
 
 
 class WorkerLine(Struct, frozen=True, omit_defaults=True):
-    """A line of the program at which a loader's workers spend the *share* of their processor time, in the function *function*."""
+    """A line of the program at which a loader's workers spend the *share* of their processor time, in the function *function*,
+    with its class.
+
+    Of all their time, ``decodes`` is what reads and decodes there, ``resizes`` what makes pictures smaller, ``large`` other work on
+    pictures of at least twice the pixels that are delivered; None where a recorder did not tell them apart.
+    """
 
     share: float
     function: str = ""
     file: str = ""
     line: int = 0
+    decodes: float | None = None
+    resizes: float | None = None
+    large: float | None = None
 
 
 class Samples(Struct, frozen=True, omit_defaults=True):
@@ -235,7 +243,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
-    workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
+    workers spent their processor time, None where none told; ``worker_repeat`` is the function that took most of it with arguments
+    that came in an earlier batch as well, at its line of the program. ``samples`` is what a loader's samples take in this process,
     ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are of one step,
     ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within calls
     were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
@@ -293,6 +302,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     own_cores: float | None = None
     workers_cores: float | None = None
     worker_lines: tuple[WorkerLine, ...] | None = None
+    worker_repeat: WorkerLine | None = None
     samples: Samples | None = None
     batch_bytes: int | None = None
     stacks: str | None = None
@@ -399,6 +409,7 @@ def read(value: Any) -> Recorded | None:
         own_cores=real(value.get("own_cores"), _MOST_CORES),
         workers_cores=real(value.get("workers_cores"), _MOST_CORES),
         worker_lines=_entries(lines, _worker_line) if isinstance(lines := value.get("worker_lines"), list) else None,
+        worker_repeat=_worker_line(entry) if isinstance(entry := value.get("worker_repeat"), dict) else None,
         samples=_samples(entry) if isinstance(entry := value.get("samples"), dict) else None,
         batch_bytes=between(value.get("batch_bytes"), 1, _MOST_MEMORY),
         stacks=word(value.get("stacks")),
@@ -494,7 +505,14 @@ def _worker_line(entry: Table) -> WorkerLine | None:
     share, place = real(entry.get("share"), 1.0), _place(entry)
     if not share or not place:
         return None
-    return WorkerLine(share=share, function=word(entry.get("function"), 100) or "", **place)
+    return WorkerLine(
+        share=share,
+        function=word(entry.get("function"), 100) or "",
+        decodes=real(entry.get("decodes"), 1.0),
+        resizes=real(entry.get("resizes"), 1.0),
+        large=real(entry.get("large"), 1.0),
+        **place,
+    )
 
 
 def _samples(entry: Table) -> Samples | None:

@@ -65,6 +65,8 @@ class Batches:
     enough: bool = False
     by_calls: bool = False
     bytes: int | None = None
+    pixels: int | None = None
+    """Of the largest picture that a sample holds; of several, as of a film, all of them."""
     looked_up: dict[int, list[Rows]] = field(default_factory=dict)
 
     def look_at_call(self, torch: Any, inputs: Any) -> None:
@@ -125,8 +127,16 @@ class Batches:
             return
 
     def _weigh(self, torch: Any, batch: Any) -> None:
-        held = sum(tensor.numel() * tensor.element_size() for tensor in tensors(torch, batch))
-        self.bytes = max(self.bytes or 0, held) or None
+        held = list(tensors(torch, batch))
+        self.bytes = max(self.bytes or 0, sum(tensor.numel() * tensor.element_size() for tensor in held)) or None
+        pictures = [tensor for tensor in held if tensor.dim() >= 4 and tensor.numel()]
+        channels = [
+            next((size for size in (each.shape[-3], each.shape[-1]) if size in (1, 3, 4)), 0) for each in pictures
+        ]
+        sizes = [
+            each.numel() // each.shape[0] // count for each, count in zip(pictures, channels, strict=True) if count
+        ]
+        self.pixels = max(self.pixels or 0, *sizes, 0) or None
 
     def summary(self) -> dict[str, Any]:
         """Return the fields of ``Recorded``; None where the batches differ in width, or held no such tensor."""

@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 _WAIT = re.compile(r"^enumerate\(DataLoader\)#_SingleProcess\w*\.__next__")
 _FETCH = re.compile(r"torch/utils/data/_utils/fetch\.py\(\d+\): ")
 _SAMPLE = re.compile(r"\(\d+\): __getitems?__$")
-_FILES = re.compile(
+FILES = re.compile(
     r"-packages/(?:PIL/(?:ImageFile\.py\(\d+\): load$|Image\.py\(\d+\): open$)|pandas/io/|imageio|skimage/io|tifffile|soundfile|"
     r"librosa/core/audio|torchaudio/|torchcodec/|torchvision/(?:io/|datasets/folder)|pydicom|nibabel|rasterio|zarr|lmdb|decord|"
     r"h5py/_hl/(?:dataset|files)|scipy/io/|numpy/lib/_?(?:npyio|format))"
@@ -190,7 +190,7 @@ class _Look:
         fixed = float(self._length(start, cut, host.thread[nodes]).sum())
         whole = float(self._length(start, end, host.thread[nodes]).sum())
         within = around(host, np.where(self._marks(nodes), np.arange(host.size), -1))
-        files, table, rows = (self._outermost(pattern, within) for pattern in (_FILES, _TABLE, _CONVERTS))
+        files, table, rows = (self._outermost(pattern, within) for pattern in (FILES, _TABLE, _CONVERTS))
         behind = np.zeros(host.size, np.int64)
         behind[nodes] = cut
         late = files[host.start[files] >= behind[within[files]]]

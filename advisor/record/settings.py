@@ -144,7 +144,7 @@ class Settings:
             "optimizers": tuple(self._optimizers.values()),
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
-            "worker_lines": self.workers.lines(),
+            **self.workers.summary(self.batches.pixels),
             "batch_bytes": self.batches.bytes,
             "prompts": self.prompts.summary(),
             **self.batches.summary(),

@@ -1,4 +1,4 @@
-"""Lines of the user's code at which a loader's workers spend their processor time, while steps are recorded.
+"""Lines of the user's code at which a loader's workers spend their processor time, while steps are recorded, and on what.
 
 A thread in each worker looks at what the worker's main thread runs, some fifty times a second, and counts the processor time
 since its last look for the innermost line of the user's. The counts lie in memory that is shared with workers by fork: started
@@ -20,6 +20,7 @@ from typing import Any
 
 from advisor.reading.program_settings import WorkerLine
 from advisor.record.places import trace_path
+from advisor.record.sample_work import DECODES, LARGE, RESIZES, SAME, Repeats, kind
 
 _LOOK_S, _REST_S = 0.02, 0.05
 _SWITCH_S = 2e-4
@@ -35,7 +36,12 @@ _MOST_WORKERS, _MOST_LINES, _BYTES = 64, 63, 512
 _SLOT = (_MOST_LINES + 1) * _BYTES
 _LEAST_SHARE, _MOST_NAMED = 0.02, 8
 
-Line = tuple[str, int, str]
+_LARGER = 2
+"""Times the pixels that are delivered, from which on a picture is larger: half of the work on it and more is not kept."""
+
+Line = tuple[str, int, str, str]
+"""File, line and function, and the kind of work there."""
+Place = tuple[str, int, str]
 
 
 class Workers:
@@ -73,8 +79,52 @@ class Workers:
         if self._memory is not None and os.getpid() == self._pid:
             _FLAG.pack_into(self._memory, 0, flag)
 
-    def lines(self) -> tuple[WorkerLine, ...] | None:
-        """Return the lines that took most of the workers' processor time; None where no worker counted."""
+    def summary(self, pixels: int | None) -> dict[str, Any]:
+        """Return the fields of ``Recorded``; *pixels* are those of a picture as it is delivered, None without any.
+
+        ``worker_lines`` are the lines that took most of the workers' processor time, None where no worker counted.
+        """
+        spent, total = self._spent()
+        if spent is None:
+            return {"worker_lines": None}
+        lines, same = dict[Place, dict[str, float]](), dict[Place, float]()
+        for (file, line, function, work), took in spent.items():
+            place = (file, line, function)
+            if work == SAME:
+                same[place] = took
+                continue
+            of = lines.setdefault(place, {})
+            of["all"] = of.get("all", 0.0) + took
+            large = bool(pixels) and work.startswith(LARGE) and 1 << int(work[len(LARGE) :]) >= _LARGER * (pixels or 0)
+            name = LARGE if large else work
+            of[name] = of.get(name, 0.0) + took
+        named = sorted(lines.items(), key=lambda item: -item[1]["all"])[:_MOST_NAMED]
+        (file, line, function), took = max(same.items(), key=lambda item: item[1], default=(("", 0, ""), 0.0))
+
+        def share(seconds: float) -> float:
+            return round(min(max(seconds, 0.0) / total, 1.0), 3) if total > 0 else 0.0
+
+        return {
+            "worker_lines": tuple(
+                WorkerLine(
+                    share=share(of["all"]),
+                    decodes=share(of.get(DECODES, 0.0)),
+                    resizes=share(of.get(RESIZES, 0.0)),
+                    large=share(of.get(LARGE, 0.0)),
+                    function=function,
+                    file=file,
+                    line=line,
+                )
+                for (file, line, function), of in named
+                if of["all"] >= _LEAST_SHARE * total > 0
+            ),
+            "worker_repeat": WorkerLine(share=share(took), function=function, file=file, line=line)
+            if took >= _LEAST_SHARE * total > 0
+            else None,
+        }
+
+    def _spent(self) -> tuple[dict[Line, float] | None, float]:
+        """Return the seconds of each line and kind, and of all; None where no worker counted."""
         spent, total, counted = dict[Line, float](), 0.0, False
         for slot in range(_SLOT, (_MOST_WORKERS + 1) * _SLOT, _SLOT) if self._memory is not None else ():
             assert self._memory is not None
@@ -85,18 +135,10 @@ class Workers:
             for at in range(slot + _BYTES, slot + (min(lines, _MOST_LINES) + 1) * _BYTES, _BYTES):
                 took, size = _LINE.unpack_from(self._memory, at)
                 text = self._memory[at + _LINE.size : at + _LINE.size + size].decode(errors="replace")
-                number, _, rest = text.partition("\n")
-                function, _, file = rest.partition("\n")
-                place = (file, int(number or 0), function)
+                number, function, kind, file = text.split("\n", 3)
+                place = (file, int(number), function, kind)
                 spent[place] = spent.get(place, 0.0) + took
-        if not counted:
-            return None
-        named = sorted(spent.items(), key=lambda item: -item[1])[:_MOST_NAMED]
-        return tuple(
-            WorkerLine(share=round(min(took / total, 1.0), 3), function=function, file=file, line=line)
-            for (file, line, function), took in named
-            if took >= _LEAST_SHARE * total > 0
-        )
+        return spent if counted else None, total
 
     # ---- in a worker
 
@@ -128,6 +170,8 @@ class _Counter(threading.Thread):
         self._slot = 0
         self._recording = 0
         self._lines: dict[Line, int] = {}
+        self._repeats = Repeats()
+        self._same: dict[CodeType, int] = {}
         self._seconds: list[float] = []
         self._total = self._last = 0.0
 
@@ -165,6 +209,7 @@ class _Counter(threading.Thread):
         self._slot = ((self._first + info.id) % _MOST_WORKERS + 1) * _SLOT
         self._recording, self._total, self._last = recording, 0.0, time.process_time()
         self._lines.clear()
+        self._repeats, self._same = Repeats(), {}
         self._seconds.clear()
         _HEAD.pack_into(self._memory, self._slot, recording, 0, 0.0)
         return True
@@ -173,28 +218,39 @@ class _Counter(threading.Thread):
         now = time.process_time()
         spent, self._last = now - self._last, now
         self._total += spent
-        place = self._place(sys._current_frames().get(self._watched))
-        at = self._lines.get(place, -1) if place is not None else -1
-        if place is not None and at < 0:
-            at = self._add(place)
-        if at >= 0:
-            self._seconds[at] += spent
-            struct.pack_into("d", self._memory, self._slot + (at + 1) * _BYTES, self._seconds[at])
+        frames = self._frames(sys._current_frames().get(self._watched))
+        own = next((at for at, frame in enumerate(frames) if trace_path(frame.f_code.co_filename)[1]), -1)
+        if own >= 0:
+            self._count_at(self._number((*_place(frames[own]), kind(frames, own))), spent)
+            for at, again in self._repeats.add(frames, spent):
+                code = frames[at].f_code
+                if code not in self._same:
+                    self._same[code] = self._number((*_origin(frames, at), SAME))
+                self._count_at(self._same[code], again)
         _HEAD.pack_into(self._memory, self._slot, self._recording, len(self._lines), self._total)
 
-    def _place(self, frame: FrameType | None) -> Line | None:
-        """Return the innermost line of the user's that the worker was given to run; None where it is in none."""
+    def _frames(self, frame: FrameType | None) -> list[FrameType]:
+        """Return the frames that the worker was given to run, from the innermost on."""
+        frames = []
         while frame is not None and frame.f_code is not self._outermost:
-            path, is_own = trace_path(frame.f_code.co_filename)
-            if is_own:
-                return path, frame.f_lineno, frame.f_code.co_name
+            frames.append(frame)
             frame = frame.f_back
-        return None
+        return frames
+
+    def _number(self, line: Line) -> int:
+        """Return the number of a line that is counted; -1 where there is no room for it."""
+        at = self._lines.get(line, -1)
+        return self._add(line) if at < 0 else at
+
+    def _count_at(self, at: int, seconds: float) -> None:
+        if at >= 0:
+            self._seconds[at] += seconds
+            struct.pack_into("d", self._memory, self._slot + (at + 1) * _BYTES, self._seconds[at])
 
     def _add(self, place: Line) -> int:
         """Write a line's text, and return its number; -1 where there is no room for it."""
-        file, line, function = place
-        text = f"{line}\n{function}\n{file}".encode(errors="replace")
+        file, line, function, what = place
+        text = f"{line}\n{function}\n{what}\n{file}".encode(errors="replace")
         if len(text) > _BYTES - _LINE.size or len(self._lines) >= _MOST_LINES:
             return -1
         at = self._slot + (len(self._lines) + 1) * _BYTES
@@ -202,3 +258,18 @@ class _Counter(threading.Thread):
         self._memory[at + _LINE.size : at + _LINE.size + len(text)] = text
         self._seconds.append(0.0)
         return self._lines.setdefault(place, len(self._lines))
+
+
+def _place(frame: FrameType) -> Place:
+    """Return the place of a frame: its method with the class, ``Jitter.__call__``; of a comprehension what it stands in."""
+    name = frame.f_code.co_qualname
+    while name.endswith(">") and ".<locals>." in name:
+        name = name.rpartition(".<locals>.")[0]
+    return trace_path(frame.f_code.co_filename)[0], frame.f_lineno, name.rpartition("<locals>.")[2]
+
+
+def _origin(frames: list[FrameType], at: int) -> Place:
+    """Return the place that a frame is the user's own at, or is called from; the function is the frame's."""
+    function = _place(frames[at])[2].removesuffix(".__init__")
+    own = next((frame for frame in frames[at:] if trace_path(frame.f_code.co_filename)[1]), frames[at])
+    return _place(own)[0], own.f_lineno, function

@@ -52,7 +52,8 @@ PHRASES = {"readback": " (it reads a value back at {}: out with that first, unle
 _PLACE = re.compile(r"[\w.-]{1,80}:\d{1,7} in [\w.<>-]{1,80}")
 _NAMED = 3
 """Names in one text; what more there are, the table says."""
-_NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?")
+"""A name, or that of a method with its class."""
 
 _SQL = "; SQL, one expression without subqueries"
 _NAME = "lower-case letters, digits and _, not $steps or $window_ns"

@@ -47,6 +47,36 @@ def some_of_the_step_is_a_wait_that_is_not_its() -> TraceBuilder:
     return training(wait_us=3000)
 
 
+JITTER = {"share": 0.5, "function": "Jitter.__call__", "file": "data.py", "line": 9, "large": 0.5}
+
+
+# Decoding takes 0.3 and pictures that are cropped later 0.5 of the workers' time.
+@fires(fix="Crop or shrink before other transforms; Jitter.__call__ works on more than is kept", line="data.py:9")
+def a_transform_of_pictures_that_are_cropped_later() -> TraceBuilder:
+    return training(worker_lines=[DECODES | {"decodes": 0.3}, JITTER])
+
+
+@fires(fix="Decode and resize once, into a cache or small files; augment what is small", line="data.py:42")
+def pictures_that_are_decoded_and_resized() -> TraceBuilder:
+    return training(worker_lines=[DECODES | {"decodes": 0.4, "resizes": 0.1}, JITTER | {"large": 0.3}])
+
+
+@fires(fix="Read and decode once, into memory or small files", line="data.py:42")
+def clips_that_are_unpacked() -> TraceBuilder:
+    return training(worker_lines=[DECODES | {"decodes": 0.6}])
+
+
+@fires(fix="Make what kernel returns once, and keep it: its arguments come again", line="dsp.py:5")
+def a_kernel_of_the_same_numbers_for_each_clip() -> TraceBuilder:
+    again = {"share": 0.6, "function": "kernel", "file": "dsp.py", "line": 3}
+    return training(worker_lines=[DECODES, again | {"share": 0.4, "line": 5}], worker_repeat=again)
+
+
+@fires(fix="Do less per sample in __getitem__; make once what all share, crop first, cache", line="data.py:42")
+def what_takes_the_time_is_not_known() -> TraceBuilder:
+    return training(worker_lines=[DECODES | {"decodes": 0.3, "large": 0.3}])
+
+
 @quiet
 def workers_that_take_little() -> TraceBuilder:
     return training(own_cores=1.85, workers_cores=0.1)

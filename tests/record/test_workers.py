@@ -56,7 +56,7 @@ def recorded(folder: Path, method: str) -> dict[str, Any]:
 def test_the_line_that_takes_a_workers_time(tmp_path: Path) -> None:
     settings = recorded(tmp_path, "fork")
     heaviest = settings["worker_lines"][0]
-    assert (heaviest["file"], heaviest["line"], heaviest["function"]) == ("job.py", 11, "__getitem__")
+    assert (heaviest["file"], heaviest["line"], heaviest["function"]) == ("job.py", 11, "Numbers.__getitem__")
     assert heaviest["share"] > 0.6
     assert settings["workers_cores"] > 0.05
     assert settings["own_cores"] > 0
@@ -100,7 +100,7 @@ def frame_of(file: str) -> FrameType:
     def load() -> FrameType:
         return sys._getframe()
 
-    load.__code__ = load.__code__.replace(co_filename=file, co_firstlineno=4)
+    load.__code__ = load.__code__.replace(co_filename=file, co_firstlineno=4, co_qualname="load")
     return load()
 
 
@@ -111,7 +111,7 @@ def test_counts_of_two_workers_add_up(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     places.begin()
     workers = Workers()
-    assert workers.lines() is None
+    assert workers.summary(None)["worker_lines"] is None
     workers.starts(2)
     workers.begin()
     memory = workers._memory
@@ -133,7 +133,7 @@ def test_counts_of_two_workers_add_up(tmp_path: Path, monkeypatch: pytest.Monkey
             monkeypatch.setattr(sys, "_current_frames", lambda frame=frame: {threading.get_ident(): frame})
             counter._look()
     monkeypatch.undo()
-    found = workers.lines()
+    found = workers.summary(None)["worker_lines"]
     assert found is not None
     assert [(entry.file, entry.line, entry.function, entry.share) for entry in found] == [
         ("data.py", 5, "load", 0.625),
@@ -141,7 +141,7 @@ def test_counts_of_two_workers_add_up(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     # Another recording counts anew, and nobody has counted yet.
     workers.begin()
-    assert workers.lines() is None
+    assert workers.summary(None)["worker_lines"] is None
 
 
 class Info:

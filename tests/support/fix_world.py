@@ -1028,8 +1028,24 @@ if "to_batch" in globals():
     to_batch([image])
 """,
     "cpu/busy-workers": """
-pictures = Pictures(["a.jpg"])
-pictures[len(pictures) - 1]
+import inspect, io, random
+known = globals()
+if "Pictures" in known:
+    pictures = Pictures(["a.jpg"])
+    pictures[len(pictures) - 1]
+elif "smooth" in known:
+    assert smooth(torch.zeros(400)).shape == (400,)
+elif "sample" in known:
+    assert sample(np.zeros((99, 98, 3), np.uint8)).shape == (64, 64, 3)
+elif "clips" in inspect.signature(Clips).parameters:
+    clips = Clips(torch.zeros(2, 400))
+    assert clips[len(clips) - 1].shape == (256,)
+else:
+    np.savez_compressed(packed := io.BytesIO(), wave=np.zeros(400, np.float32))
+    packed.seek(0)
+    clips = Clips([packed])
+    packed.seek(0)
+    assert clips[len(clips) - 1].shape == (400,)
 """,
     "data-loading/decoded-again": """
 pictures = Pictures(["a.jpg"])
