@@ -71,7 +71,17 @@ def waited_share(context: Context, stays: Stays) -> Floats:
             taken = min(int(left[at]), int(cost[row]))
             left[at] -= taken
             out[row] = taken / cost[row]
-    return out
+    return out * _part(context, waited)
+
+
+def _part(context: Context, waited: Ints) -> float:
+    """Part of the waiting that goes in the long run: ranks wait in turn, each in all steps but one of as many as there are ranks.
+
+    Of few recorded steps it may have waited in more. 1 where it did not, or the number of ranks is unknown.
+    """
+    ranks, steps = context.metadata.world_size or 0, np.diff(context.recording.bounds)
+    waits = float((waited > _WAITS * steps).mean())
+    return min((1 - 1 / ranks) / waits, 1.0) if ranks > 1 and waits else 1.0
 
 
 def _waited(context: Context, spans: Spans) -> Ints | None:

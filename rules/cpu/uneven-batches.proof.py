@@ -56,8 +56,13 @@ def batches_of_one_bucket_in_each_step() -> TraceBuilder:
 
 
 @quiet
+def another_rank_that_always_has_more_to_do() -> TraceBuilder:
+    return training(OWN, [width + 60 for width in OWN])
+
+
+@quiet
 def another_rank_that_is_always_late() -> TraceBuilder:
-    return training(OWN, [width + 60 for width in OTHER])
+    return training(OWN, [220] * 6)
 
 
 @quiet

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from advisor.testing import TraceBuilder
-from advisor.testing.incomplete import launches_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GPU = "NVIDIA A100-SXM4-80GB"
@@ -61,8 +61,13 @@ def batches_of_one_bucket_in_each_step() -> TraceBuilder:
 
 
 @quiet
+def another_rank_that_always_has_more_to_do() -> TraceBuilder:
+    return training(OWN, [width + 60 for width in OWN])
+
+
+@quiet
 def another_rank_that_is_always_late() -> TraceBuilder:
-    return training(OWN, [width + 60 for width in OTHER])
+    return training(OWN, [220] * 6)
 
 
 @quiet
@@ -100,6 +105,6 @@ def no_shapes_recorded() -> TraceBuilder:
     return training(shapes=False)
 
 
-@lacks("host")
-def launches_and_kernels_alone() -> TraceBuilder:
-    return launches_alone("ampere_sgemm_128x64_tn")
+@lacks("host", verdict="not_applicable")
+def kernels_without_the_host() -> TraceBuilder:
+    return kernels_alone("ampere_sgemm_128x64_tn")
