@@ -34,16 +34,17 @@ _STARTS = 0.1
 
 
 OF_BATCHES = ("all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "barrier")
-"""Kinds in which ranks with batches of their own meet. Exchanges of tokens, tables and parts of a sequence have loads of their own."""
+"""Kinds in which ranks with batches of their own meet. Exchanges of tokens and tables have loads of their own."""
 _OTHERS = 0.1
 """Part of the communication's cost that other kinds may have."""
 
-COLUMN = real("uneven_share", "share", "of cost_ns: the rank waits for another one's larger batch. Its own batches vary from step to "
-              "step, it computes the longer the larger they are, and waits the less; 0 where that does not show")  # fmt: skip
+COLUMN = real("uneven_share", "share", "of cost_ns: waiting for another rank's larger batch. Its own batches vary, it computes the "
+              "longer the larger they are, and waits the less. No more than its part of the steps: of two ranks each waits in half; "
+              "0 where that does not show")  # fmt: skip
 
 
 class Stays(NamedTuple):
-    """Collectives of a rank: the time in which any is in flight, hidden or not; of each its step, its cost in ns, and its kind's flag."""
+    """Collectives of a rank: the time in which any is in flight; of each its step, its cost in ns, and its kind's flag."""
 
     spans: Spans
     step: Ints
@@ -117,7 +118,7 @@ def _waited(context: Context, spans: Spans) -> Ints | None:
 
 
 def _smaller(some: Floats, others: Floats) -> float:
-    """Tell by how much some sizes are smaller than others, in deviations of what chance gives: the rank test of Mann and Whitney."""
+    """Tell by how much some sizes are smaller than others, in deviations of chance: the rank test of Mann and Whitney."""
     difference = others[:, None] - some
     pairs = len(some) * len(others)
     found = float((difference > 0).sum() + (difference == 0).sum() / 2)
@@ -125,7 +126,7 @@ def _smaller(some: Floats, others: Floats) -> float:
 
 
 def _sizes(context: Context, chosen: Bools) -> Floats:
-    """Elements of the operands of each chosen step's operators, but for tensors that all of these have as many of: weights, states."""
+    """Elements of the operands of each chosen step's operators, but for tensors that all have as many of: weights."""
     nodes, texts = context.op_rows, context.shape_texts
     codes, step = context.op_column(nodes, "dims"), context.recording.host_step_of(context.recording.host.start[nodes])
     known = (codes >= 0) & (step >= 0) & (step < len(chosen))
