@@ -44,7 +44,7 @@ COLUMN = real("uneven_share", "share", "of cost_ns: waiting for another rank's l
 
 
 class Stays(NamedTuple):
-    """Collectives of a rank: the time in which any is in flight; of each its step, its cost in ns, and its kind's flag."""
+    """Collectives of a rank: the time in which any is in flight; of each its step, cost in ns, and a flag of its kind."""
 
     spans: Spans
     step: Ints
@@ -100,7 +100,7 @@ def _waited(context: Context, spans: Spans) -> Ints | None:
     stay = covered(spans, bounds[:-1], bounds[1:])
     if usual.sum() < _LEAST_STEPS or stay[usual].min() > _SELDOM * stay[usual].max():
         return None
-    waited = np.minimum(owned("communication"), np.maximum(stay - stay[usual].min(), 0))
+    waited: Ints = np.minimum(owned("communication"), np.maximum(stay - stay[usual].min(), 0))
     waits = (waited > _WAITS * np.diff(bounds))[usual]
     if not 0 < waits.sum() < len(waits) or owned("loader")[usual].sum() > _LOADING * waited[usual].sum():
         return None
@@ -126,7 +126,7 @@ def _smaller(some: Floats, others: Floats) -> float:
 
 
 def _sizes(context: Context, chosen: Bools) -> Floats:
-    """Elements of the operands of each chosen step's operators, but for tensors that all have as many of: weights."""
+    """Elements of operands in each chosen step, but for tensors that all have as many of: weights."""
     nodes, texts = context.op_rows, context.shape_texts
     codes, step = context.op_column(nodes, "dims"), context.recording.host_step_of(context.recording.host.start[nodes])
     known = (codes >= 0) & (step >= 0) & (step < len(chosen))
