@@ -39,7 +39,7 @@ _OTHERS = 0.1
 """Part of the communication's cost that other kinds may have."""
 
 COLUMN = real("uneven_share", "share", "of cost_ns: waiting for another rank's larger batch. Its own batches vary, it computes the "
-              "longer the larger they are, and waits the less. No more than its part of the steps: of two ranks each waits in half; "
+              "longer the larger they are, and waits the less. No more than its part of the steps: of two each waits in half; "
               "0 where that does not show")  # fmt: skip
 
 
