@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames import uneven_batches
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
 from advisor.frames.message_sizes import messages
@@ -56,6 +57,7 @@ SCHEMA = Schema(
         flag("across_stages", "this rank and a neighbour in its pipeline meet in it: until the last has come, the pipeline drains"),
         integer("ahead_ns", "ns", "of what is exposed of such a gather: what the computation between the gather before it, of the "
                 "same pass, and its own start would have hidden, had it begun that much earlier; 0 for others"),
+        uneven_batches.COLUMN,
     ),
 )  # fmt: skip
 _KINDS = (
@@ -157,8 +159,24 @@ def build(context: Context) -> pd.DataFrame:
         "between_stages": context.once(staged).between,
         "across_stages": context.once(staged).across,
         "ahead_ns": ahead_ns(context, rows, found.gathers, np.asarray(frame["step"], np.int64), phase, alone),
+        "uneven_share": _uneven_share(context, np.asarray(frame["step"], np.int64)),
     }
     return pd.DataFrame(frame)
+
+
+def _uneven_share(context: Context, step: Ints) -> Floats:
+    """Share of each row's cost that the rank waits for another one's larger batch, on the busiest device."""
+    work, rows = context.recording.work, communication(context)
+    here = work.device[rows] == context.device
+    staged_rows = context.once(staged)
+    of_batches = np.isin(context.once(kinds), [NAMES.index(name) for name in uneven_batches.OF_BATCHES])
+    stays = uneven_batches.Stays(
+        union(work.start[rows[here]], work.end[rows[here]]),
+        step,
+        np.where(here, context.work_cost[rows], 0),
+        of_batches & ~staged_rows.between & ~staged_rows.across,
+    )
+    return uneven_batches.waited_share(context, stays)
 
 
 class Staged(NamedTuple):

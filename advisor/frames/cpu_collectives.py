@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames import uneven_batches
 from advisor.frames.collectives import NAMES, accumulating, kind
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Ints, summed
+from advisor.intervals import Ints, summed, union
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import flying, main_thread
@@ -38,6 +39,7 @@ SCHEMA = Schema(
         real("round_share", "share", "of its time that a round of the ranks takes by itself, however little is sent: the median "
              "of the messages of its run that have 16,384 elements or less; all of such a message that follows at once on one of "
              "its run, as both ranks come from there; NULL like `run`, and without such messages", "the operators of c10d"),
+        uneven_batches.COLUMN,
     ),
 )  # fmt: skip
 
@@ -55,20 +57,31 @@ def build(context: Context) -> pd.DataFrame:
     host, rows = context.recording.host, context.once(nodes)
     segments, row = context.once(_parts)
     calls, run, share = context.once(_runs)
+    cost = summed(row, context.ledger.dur_ns[segments], len(rows))
     called = [context.names[code] for code in host.name[rows].tolist()]
     frame = context.common(
         start=host.start[rows],
         dur=(host.end - host.start)[rows],
-        cost=summed(row, context.ledger.dur_ns[segments], len(rows)),
+        cost=cost,
         node=np.where(calls >= 0, calls, rows),
     )
+    codes = np.array([kind(name) for name in called], np.int64)
     frame |= {
         "name": context.labels(host.name[rows], context.names),
-        "kind": context.labels(np.array([kind(name) for name in called], np.int64), [*NAMES, "other"]),
+        "kind": context.labels(codes, [*NAMES, "other"]),
         "accumulating": accumulating(context, host.start[rows]),
         "backend": pd.Categorical([name.partition(":")[0] for name in called]),
         "run": run,
         "round_share": share,
+        "uneven_share": uneven_batches.waited_share(
+            context,
+            uneven_batches.Stays(
+                union(host.start[rows], host.end[rows]),
+                np.asarray(frame["step"], np.int64),
+                cost,
+                np.isin(codes, [NAMES.index(name) for name in uneven_batches.OF_BATCHES]),
+            ),
+        ),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
