@@ -113,6 +113,13 @@ class Net(nn.Module):
         return out
 
 
+def uneven(_scope: Any) -> dict[str, Any]:
+    """Rows of unlike length, and what a rank's sampler knows."""
+    rows = [torch.arange(1 + number % 7) for number in range(64)]
+    pad = functools.partial(nn.utils.rnn.pad_sequence, batch_first=True)
+    return {"rows": rows, "pad": pad, "random": random, "rank": 0, "world_size": 2, "epoch": 0}
+
+
 def writer(model: nn.Module) -> nn.Module:
     """A language model as far as a fix calls it."""
     model.generate = lambda **batch: batch["input_ids"]  # type: ignore[assignment]
@@ -419,6 +426,14 @@ def _potential(scope: dict[str, Any]) -> dict[str, Any]:
     return {"positions": torch.rand(4, 3, requires_grad=True), "potential": lambda positions: layer(positions).sum()}
 
 
+EVEN = """
+widths = [batch.shape[1] for batch in loader]
+assert len(widths) == 2 and all(len(batch) == 16 for batch in loader)
+if "groups" in globals():
+    other = [group[1::world_size] for group in groups]
+    ranks = [[sorted(len(rows[at]) for at in batch) for batch in each] for each in (batches, other)]
+    assert all(abs(ours[-1] - theirs[-1]) <= 1 for ours, theirs in zip(*ranks, strict=True))
+"""
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "kernels/layout-transpose": _layouts,
     "precision/no-tensor-cores": _potential,
@@ -643,6 +658,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True)
         ),
     },
+    "cpu/uneven-batches": uneven,
+    "distributed/uneven-batches": uneven,
     "data-loading/unsorted-lengths": lambda scope: {
         "rows": [torch.arange(3 + at % 7) for at in range(70)],
         "pad": lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
@@ -1005,6 +1022,8 @@ if "collate" in globals():
     tokens = collate([torch.tensor([1, 2]), torch.arange(1, 71)])
     assert tokens.shape[1] in (128, 512) and tokens[0].sum() == 3 and tokens[1].sum() == 70 * 71 // 2
 """,
+    "cpu/uneven-batches": EVEN,
+    "distributed/uneven-batches": EVEN,
     "data-loading/unsorted-lengths": """
 if "ByLength" in globals():
     widths = [batch.shape[1] for batch in loader]
