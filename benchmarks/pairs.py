@@ -161,6 +161,11 @@ def timed(
     return kept if done["rc"] == 0 else {**kept, "stderr": done["stderr"][-2000:]}
 
 
+def asked(script: Path, steps: int) -> list[str]:
+    """Arguments for so many steps; none for a script that is not asked for them: it is stopped once there are enough."""
+    return ["--steps", str(steps)] if '"--steps"' in script.read_text() else []
+
+
 def followed(trace: Path) -> list[str]:
     """Options that tell a run without a profiler which steps were recorded, as the recorder found them."""
     from advisor.reading import program_settings
@@ -178,7 +183,15 @@ def watched(script: str, folder: Path, seconds: float, limit: float, steps: Sequ
     with tempfile.TemporaryDirectory() as kept:
         out = Path(kept) / "run.json"
         options = ["--out", str(out), "--root", str(folder), "--least", str(FEWEST), "--seconds", str(seconds)]
-        command = [sys.executable, "-m", "advisor.record.measure", *options, *steps, script, "--steps", str(MOST)]
+        command = [
+            sys.executable,
+            "-m",
+            "advisor.record.measure",
+            *options,
+            *steps,
+            script,
+            *asked(folder / script, MOST),
+        ]
         done = run(command, folder, limit)
         left = sorted(Path(kept).glob("*.json"))  # one for each rank
         found = json.loads(left[0].read_text()) if left else {}
@@ -200,7 +213,7 @@ def found_again(script: str, folder: Path, seconds: float, limit: float, steps: 
 
 def record(script: str, trace: Path, folder: Path, small: bool, limit: float) -> dict[str, Any]:
     options = ["--stop", "--force", "--steps", "6", "--skip", "12", "-o", str(trace)]
-    command = [sys.executable, "-m", "advisor", "record", *options, script, "--steps", "60"]
+    command = [sys.executable, "-m", "advisor", "record", *options, script, *asked(folder / script, 60)]
     return brief(run([*command, *(["--small"] if small else [])], folder, limit))
 
 
@@ -517,8 +530,11 @@ def take(
         future.result()  # it would take the cores of a program that runs on them
     # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
     # takes less time a step, and is given more of them.
-    trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)
-    if trial["ms"] is None and forked is not None:
+    if not asked(folder / "before.py", options.trial):  # nor does it print the time of a step in our words
+        trial = one["trial"] = {"ms": None, "rc": "no figures"}
+    else:
+        trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)
+    if trial["ms"] is None and trial["rc"] != "no figures" and forked is not None:
         # An import may have begun CUDA in the parent, whose children then have none.
         forked = None
         trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit)
