@@ -127,3 +127,10 @@ def test_the_price_is_wider_the_more_is_left(tmp_path: Path) -> None:
     assert finding.saving is not None
     assert finding.saving.low_ms == pytest.approx(0.8 * 1.81, rel=0.02)
     assert finding.saving.high_ms == pytest.approx(2.27, rel=0.02)
+
+
+def test_a_shape_of_which_a_damaged_trace_names_no_parameter() -> None:
+    from advisor.frames.patterns.table_gradients import Group, Operator, _shared_out
+
+    group = Group((100, 8), [], tables=1, parameters=0)
+    assert _shared_out(group, [Operator(7, 0, 1.0, 0), Operator(8, 1, 0.5, 0)]) == [(7, 1.0), (8, 0.5)]

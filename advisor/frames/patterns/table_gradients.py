@@ -260,15 +260,16 @@ def _shared_out(group: Group, operators: list[Operator]) -> list[tuple[int, floa
 
     An optimizer does the same with each parameter. Which is whose does not matter; what works on all in one list is theirs in part.
     """
-    share = group.tables / group.parameters
+    parameters = max(group.parameters, group.tables, 1)  # of a damaged trace none may be left
+    share = group.tables / parameters
     by_name: dict[int, list[Operator]] = defaultdict(list)
     for operator in operators:
         by_name[operator.name].append(operator)
     found = []
     for same in by_name.values():
         own = len(same) * group.tables
-        if own % group.parameters or any(operator.part < 1 for operator in same):
+        if own % parameters or any(operator.part < 1 for operator in same):
             found += [(operator.node, operator.part * share) for operator in same]
         else:
-            found += [(operator.node, 1.0) for operator in same[: own // group.parameters]]
+            found += [(operator.node, 1.0) for operator in same[: own // parameters]]
     return found
