@@ -8,9 +8,7 @@ shows no sign of a step and another one calls modules, as in a server, that one 
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -22,15 +20,14 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import _utils, dataloader
 
+from advisor.record.listening import Listening
 from advisor.record.loops import Key, Loops, Turn, caller
 from advisor.record.prompts import Prompts
 from advisor.record.settings import Settings
-from advisor.record.steps import CALLS, OPTIMIZER, TURNS, UNITS, Steps
+from advisor.record.steps import CALLS, OPTIMIZER, TURNS, Steps
 
 Method = Callable[..., Any]
 _CALL = torch.nn.Module._call_impl.__code__
-_ENOUGH_CALLS = 3
-"""Calls of modules in another thread after which that one is listened to."""
 
 
 class Hooks:
@@ -54,11 +51,7 @@ class Hooks:
         self._steps = steps
         self._on_other = on_other
         self._loop = loop
-        self._pid, self._thread = os.getpid(), threading.get_ident()
-        self._home = self._thread
-        self._elsewhere: dict[
-            int, int
-        ] = {}  # calls of modules in other threads, while there is no sign of a step in ours
+        self._listening = Listening()
         self._originals: list[tuple[Any, str, Any, Any]] = []
         self._stepping: dict[type, Method] = {}
         self._put_away: dict[
@@ -76,24 +69,10 @@ class Hooks:
         self.resting: Any = None  # the hook that is left while nothing is to be recorded
         self._inside = False  # whether the calls that are heard may stand inside one that was not
 
-    def _listens(self) -> bool:
-        """Tell whether this is the process and the thread that are recorded."""
-        return threading.get_ident() == self._thread and os.getpid() == self._pid
-
-    def _takes_over(self) -> None:
-        """Listen to the thread of a call instead, a server's say, where ours has shown no sign of a step, and that one several."""
-        steps, thread = self._steps, threading.get_ident()
-        if steps is None or self.recording or os.getpid() != self._pid or any(map(steps.count, UNITS)):
-            return
-        self._elsewhere[thread] = self._elsewhere.get(thread, 0) + 1
-        if self._elsewhere[thread] >= _ENOUGH_CALLS:
-            self._elsewhere.clear()
-            self._thread, self._inside, self._call_depth = thread, True, 0
-
     def _comes_back(self) -> None:
-        """Listen to the first thread again: it trains."""
-        if not self.recording and threading.get_ident() == self._home:
-            self._thread = self._home
+        """Listen to the first thread again where it shows a sign of a step, while nothing is recorded."""
+        if not self.recording and self._listening.comes_back():
+            self._inside, self._call_depth = True, 0
 
     # ---- installing
 
@@ -133,7 +112,7 @@ class Hooks:
         self.resting = register_optimizer_step_post_hook(self._trains_on)
 
     def _trains_on(self, *_arguments: Any) -> None:
-        if self._steps is not None and self._listens():
+        if self._steps is not None and self._listening.here():
             self.updates += 1
             self._steps.trains_on()
 
@@ -200,7 +179,7 @@ class Hooks:
 
         def make(original: Method) -> Method:
             def method(*args: Any, **options: Any) -> Any:
-                if self._listens():
+                if self._listening.here():
                     act(*args, **options)
                 return original(*args, **options)
 
@@ -219,8 +198,9 @@ class Hooks:
 
     def _next(self, original: Method) -> Method:
         def __next__(iterator: Any) -> Any:
+            self._comes_back()
             # A loader inside a loader's dataset feeds no step of its own.
-            if self._loading or not self._listens():
+            if self._loading or not self._listening.here():
                 return original(iterator)
             if self._steps is not None:
                 self._steps.batch()
@@ -252,7 +232,7 @@ class Hooks:
 
     def _optimizer_init(self, original: Method) -> Method:
         def __init__(optimizer: Any, *args: Any, **options: Any) -> None:
-            if self._listens():
+            if self._listening.here():
                 self._stop_watching_calls()
                 self._settings.remember(optimizer)
                 if self._steps is not None:
@@ -288,9 +268,8 @@ class Hooks:
         return profile_hook_step
 
     def _stepped(self, optimizer: Any) -> None:
-        if self._thread != self._home:
-            self._comes_back()
-        if self._originals and self._steps is not None and self._listens():
+        self._comes_back()
+        if self._originals and self._steps is not None and self._listening.here():
             self.updates += 1
             if self._calls and self._steps.unit in (None, OPTIMIZER):
                 self.forget_calls()  # heard behind a training that was taken for ended
@@ -324,7 +303,7 @@ class Hooks:
         return step
 
     def _updated(self, optimizer: Any, _args: Any, _options: Any) -> None:
-        if self._listens():
+        if self._listening.here():
             self._settings.stepped(optimizer)
 
     # ---- settings
@@ -344,12 +323,12 @@ class Hooks:
 
     def _profiler(self, begins: bool, original: Method) -> Method:
         def method(profiler: Any, *args: Any, **options: Any) -> Any:
-            if begins and not self.own_profiler and self._on_other is not None and self._listens():
+            if begins and not self.own_profiler and self._on_other is not None and self._listening.here():
                 self._on_other(True)
             try:
                 return original(profiler, *args, **options)
             finally:
-                if not begins and not self.own_profiler and self._on_other is not None and self._listens():
+                if not begins and not self.own_profiler and self._on_other is not None and self._listening.here():
                     self._on_other(False)
 
         return method
@@ -368,7 +347,7 @@ class Hooks:
             return  # another tool's
 
         def __call__(called: Any, *args: Any, **options: Any) -> Any:
-            if not torch.compiler.is_compiling() and self._lookup is not None and self._listens():
+            if not torch.compiler.is_compiling() and self._lookup is not None and self._listening.here():
                 self._looks_up(called, args[0] if args else options.get("input"))
             above: Any = super(kind, called)
             return above.__call__(*args, **options)
@@ -399,9 +378,12 @@ class Hooks:
     # ---- calls of modules, while there is no better sign of a step
 
     def _call_begins(self, module: Any, inputs: Any) -> None:
-        if not self._listens():
-            self._takes_over()
-        if self._steps is not None and self._listens():
+        if self._steps is not None and not self._listening.here() and not self.recording:
+            if self._listening.takes_over(module, self._steps):
+                self._inside, self._call_depth = True, 0
+            elif self._steps.unit is None:
+                self._comes_back()
+        if self._steps is not None and self._listening.here():
             if self._inside:
                 self._inside = _within_call(sys._getframe(1))
             if self._inside:
@@ -449,7 +431,7 @@ class Hooks:
         own = vars(kind).get("__call__")
 
         def __call__(called: Any, *args: Any, **options: Any) -> Any:
-            if self._number(called) == number and self._steps is not None and self._listens():
+            if self._number(called) == number and self._steps is not None and self._listening.here():
                 loops = self._around(sys._getframe(1)) if self._steps.loop is not None else ()
                 self._steps.call(number, loops)
             if own is not None:
@@ -461,7 +443,7 @@ class Hooks:
         self._classes.append((kind, own, __call__))
 
     def _call_ends(self, _module: Any, _inputs: Any, _output: Any) -> None:
-        if self._listens():
+        if self._listening.here():
             self._call_depth = max(self._call_depth - 1, 0)
 
     def _stop_watching_calls(self) -> None:

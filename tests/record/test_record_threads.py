@@ -79,3 +79,47 @@ for _ in range(40):
     root = recorded(tmp_path)
     assert root["advisor"]["steps_by"] == "optimizer"
     assert any("SGD.step" in event["name"] for event in root["traceEvents"])
+
+
+def test_transforms_in_a_thread_that_loads_ahead_are_no_steps(tmp_path: Path) -> None:
+    script = (
+        HEAD.replace("{daemon}", "True")
+        + """
+flip = nn.Identity()
+ready = queue.Queue(4)
+
+def load():
+    while True:
+        ready.put(torch.stack([flip(torch.ones(4)) for _ in range(16)]))
+
+threading.Thread(target=load, daemon=True).start()
+time.sleep(0.2)
+for _ in range(60):
+    with torch.no_grad():
+        (model(ready.get()) * 2).sigmoid()
+    time.sleep(0.005)
+"""
+    )
+    record_script(script, tmp_path)
+    root = recorded(tmp_path)
+    assert root["advisor"]["steps_by"] in ("calls", "turns")
+    assert "aten::sigmoid" in {event["name"] for event in root["traceEvents"]}
+
+
+def test_batches_in_the_main_thread_come_before_calls_in_another(tmp_path: Path) -> None:
+    script = (
+        HEAD.replace("{daemon}", "True")
+        + """
+from torch.utils.data import DataLoader, TensorDataset
+
+ask(5)
+with torch.no_grad():
+    for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), batch_size=2):
+        model(x).sigmoid()
+        time.sleep(0.005)
+"""
+    )
+    record_script(script, tmp_path)
+    root = recorded(tmp_path)
+    assert root["advisor"]["steps_by"] == "batches"
+    assert "aten::sigmoid" in {event["name"] for event in root["traceEvents"]}
