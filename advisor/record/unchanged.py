@@ -36,6 +36,8 @@ _FREE = frozenset({"aten::index", "aten::index_select", "aten::lift_fresh", "ate
                    "aten::_local_scalar_dense", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
                    "aten::randperm"})  # fmt: skip
 """Operators that fetch a batch, or read of it, and compute nothing."""
+_CONVERTS = frozenset({"aten::to", "aten::_to_copy"})
+"""What autocast does to the weights of each layer, in each call: cpu/cast-weights speaks of that."""
 _READS = frozenset({"aten::_local_scalar_dense", "aten::is_nonzero"})
 _SETS = frozenset({"aten::cat", "aten::stack"})
 
@@ -152,7 +154,8 @@ class Compared:
         value = replace(value, marks=value.marks if usable else (None, None, None), drawn=drew)
         self._wavers = self._wavers or (name in _READS and value.drawn)
         places = _places(frame)
-        note = Note(places, value, name in _FREE, self._torch.is_grad_enabled(), self._numbers[places])
+        free = name in _FREE or (name in _CONVERTS and _under_autocast(self._torch))
+        note = Note(places, value, free, self._torch.is_grad_enabled(), self._numbers[places])
         self._numbers[places] += 1
         self.spent += time.perf_counter() - began
         if self.spent > _MOST_SECONDS:
@@ -294,6 +297,12 @@ class Compared:
             entry for kind in (SAME, SAMPLES, EVALUATED) for entry in _placed(kind, notes, kinds, _LEAST_ENTRY * whole)
         ]
         return tuple(entry for _, entry in sorted(found, key=lambda each: -each[0])[:MOST_ENTRIES])
+
+
+def _under_autocast(torch: Any) -> bool:
+    """Tell whether this runs in a region of autocast. In its own conversions it is off, and no function tells the depth alone."""
+    torch.autocast_increment_nesting()
+    return bool(torch.autocast_decrement_nesting() > 0)
 
 
 def _placed(kind: str, notes: list[Note], kinds: list[str], least: float) -> Iterator[tuple[float, Unchanged]]:

@@ -19,6 +19,7 @@ def serving(
     what: list[int] = WEIGHT,
     types: tuple[str, str] = ("c10::BFloat16", "float"),
     layer: str = "aten::linear",
+    operands: list[list[int]] | None = None,
     trains: bool = False,
     shapes: bool = True,
     device: str | None = None,
@@ -28,7 +29,7 @@ def serving(
     for _ in range(4):
         with b.step():
             for number in range(layers):
-                with b.op(layer, shapes=[INPUT, WEIGHT, []], seq=number if trains else None):
+                with b.op(layer, shapes=operands or [INPUT, WEIGHT, []], seq=number if trains else None):
                     convert(b, cast_us, what, types)
                     with b.op("aten::mm", us=1000, shapes=[INPUT, WEIGHT]):
                         pass
@@ -49,6 +50,28 @@ def weights_of_linear_layers() -> TraceBuilder:
 @fires(cost_ms=1.2, occurrences=16)
 def weights_of_convolutions_in_half() -> TraceBuilder:
     return serving(layer="aten::conv2d", types=("c10::Half", "float"))
+
+
+# A fused layer of an encoder: bias, input and weight, in this order.
+@fires(cost_ms=1.2, occurrences=16)
+def weights_of_an_encoder_layers_products() -> TraceBuilder:
+    return serving(layer="aten::_addmm_activation", operands=[[1536], INPUT, WEIGHT])
+
+
+@fires(cost_ms=1.2, occurrences=16)
+def weights_of_a_fused_attention() -> TraceBuilder:
+    return serving(layer="aten::_native_multi_head_attention", operands=[INPUT, INPUT, INPUT, [], [], WEIGHT, [1536]])
+
+
+@quiet
+def inputs_of_a_fused_attention() -> TraceBuilder:
+    layer = "aten::_native_multi_head_attention"
+    return serving(what=INPUT, layer=layer, operands=[INPUT, INPUT, INPUT, [], [], WEIGHT, [1536]])
+
+
+@quiet
+def biases() -> TraceBuilder:
+    return serving(what=[1536], layer="aten::addmm", operands=[[1536], INPUT, WEIGHT])
 
 
 @quiet

@@ -217,3 +217,14 @@ def test_a_program_that_builds_its_model_for_each_request_is_recorded(tmp_path: 
     settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     assert settings["steps_by"] == "calls"
     assert [(found["work"], found["line"]) for found in settings["unchanged"]][:1] == [("same", 10)]
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_weights_that_autocast_converts_in_each_call(mode: Any) -> None:
+    image = encoder()
+
+    def step() -> Any:
+        with mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+            return image(torch.rand(4, 16)).argmax(1)
+
+    assert watched(step) == []

@@ -14,8 +14,12 @@ from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree
 from advisor.intervals import Ints
 from advisor.timeline.calls import OP
 
-_LAYER = re.compile(r"^aten::(?:linear|conv[123]d|conv_transpose[123]d|convolution|_convolution)$")
-"""Operators whose second operand is a weight."""
+_LAYER = re.compile(
+    r"^aten::(?:(?P<second>linear|conv[123]d|conv_transpose[123]d|convolution|_convolution)"
+    r"|(?P<third>addmm|_addmm_activation)|(?P<fourth>_native_multi_head_attention))$"
+)
+"""Operators with a weight, by the first operand that may be one: those before it are a bias and what comes in."""
+_FIRST = {"second": 1, "third": 2, "fourth": 3}
 _CONVERSION = re.compile(r"^aten::(?:to|_to_copy)$")
 _TO = (b"c10::BFloat16", b"c10::Half")
 
@@ -32,7 +36,7 @@ def cast_weights(tree: Tree) -> Occurrences | None:
     layers = tree.codes_of(lambda name: _LAYER.match(name) is not None)[host.name] & (host.group == OP)
     layer = host.above(nodes, layers, HIGHEST)
     nodes, layer = nodes[layer >= 0], layer[layer >= 0]
-    pairs = np.stack([tree.dims(nodes), tree.dims(layer)], axis=1)
+    pairs = np.stack([tree.dims(nodes), tree.dims(layer), host.name[layer]], axis=1)
     kinds, of = np.unique(pairs, axis=0, return_inverse=True)
     weighs = (
         np.array([_is_weight(tree, *kind) for kind in kinds.tolist()], np.bool_)[of.ravel()] if len(kinds) else of > 0
@@ -66,10 +70,14 @@ def _narrows(tree: Tree, nodes: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool
     return (codes >= 0) & narrow[np.maximum(codes, 0)]
 
 
-def _is_weight(tree: Tree, copied: int, layer: int) -> bool:
+def _is_weight(tree: Tree, copied: int, layer: int, name: int) -> bool:
     """Tell whether what is copied has the shape of a layer's weight, and not that of its input."""
-    first, (given, *rest) = tree.shapes.operands(copied)[:1], (*tree.shapes.operands(layer), ())
-    return bool(first) and bool(first[0]) and rest[:1] == [first[0]] and given != first[0]
+    told = _LAYER.match(tree.context.names[name])
+    first, operands = tree.shapes.operands(copied)[:1], tree.shapes.operands(layer)
+    if told is None or not first or len(first[0]) < 2:
+        return False
+    at = _FIRST[str(told.lastgroup)]
+    return first[0] in operands[at:] and first[0] not in operands[:at]
 
 
 def _outermost_conversion(tree: Tree, nodes: Ints, layer: Ints) -> Ints:
