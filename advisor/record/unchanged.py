@@ -37,7 +37,7 @@ _FREE = frozenset({"aten::index", "aten::index_select", "aten::lift_fresh", "ate
                    "aten::randperm"})  # fmt: skip
 """Operators that fetch a batch, or read of it, and compute nothing."""
 _CONVERTS = frozenset({"aten::to", "aten::_to_copy"})
-"""What autocast does to the weights of each layer, in each call: cpu/cast-weights speaks of that."""
+"""Conversions: those of autocast go over the weights of each layer, in each call, and are for cpu/cast-weights to say."""
 _READS = frozenset({"aten::_local_scalar_dense", "aten::is_nonzero"})
 _SETS = frozenset({"aten::cat", "aten::stack"})
 
