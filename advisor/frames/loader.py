@@ -11,6 +11,7 @@ import pandas as pd
 
 from advisor.frames.fetches import fetches
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
+from advisor.frames.patterns.late_pick import spent_in
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.worker_time import worker_time
 from advisor.intervals import Bools, Ints, Spans, coded, fetch, summed, union
@@ -25,6 +26,8 @@ _PREFETCHED = 2
 """Batches that each worker holds ready, unless it is told otherwise."""
 _MOSTLY = 0.5
 """Share of a wait that a line takes for the wait to be its."""
+_NAMED = 0.25
+"""Share of a wait from which on what is computed and not taken is the wait's line, where no other takes most of it."""
 _NOTICED_NS = 1_000_000
 # A rhythm is told from chance by so many of its periods, and by how alike they are.
 _PERIODS, _ALIKE = 4, 0.6
@@ -61,6 +64,8 @@ SCHEMA = Schema(
              "something random is drawn, and the reading of files; NULL where it is not known", _BY),
         flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
         real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
+        real("late_share", "share", "of the wait: operators of this process on a whole tensor of which then a quarter is taken at most, "
+             "as a crop of a picture does, times the part that is not taken; NULL without shapes"),
         integer("bare_wait_ns", "ns", "what a step waits for batches without the profiler, on average; NULL where not recorded",
                 _BY),
         integer("shuffled_ns", "ns", "of it: the draw of an order of all samples with which an iteration begins in this process, "
@@ -93,6 +98,9 @@ def build(context: Context) -> pd.DataFrame:
     ]
     idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
     inner, share = _lines(context)
+    late, at_line = spent_in(context, waits.start, waits.end, host.thread[waits.node])
+    late_share = late / np.maximum(waits.end - waits.start, 1)
+    inner = np.where((inner < 0) & (late_share >= _NAMED), at_line, inner)
     attributes = host.attributes
     user = np.where(inner >= 0, inner, fetch(attributes.user, waits.node))
     frame |= context.places(user, fetch(attributes.library, waits.node))
@@ -113,6 +121,7 @@ def build(context: Context) -> pd.DataFrame:
         **_sampled(
             context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], several, frame, share
         ),
+        "late_share": late_share,
         "bare_wait_ns": _bare_wait_ns(context),
         "shuffled_ns": _shuffled(context),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),

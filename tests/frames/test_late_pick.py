@@ -94,3 +94,38 @@ def test_shapes_that_operators_make() -> None:
     assert _made("aten::addmm", ((16,), (6, 8), (8, 16))) == (6, 16)
     assert _made("aten::mul", ((), ())) is None
     assert _made("aten::sum", ((8, 4),)) is None
+
+
+def test_a_cut_of_a_cut_takes_what_the_last_one_leaves(tmp_path: Path) -> None:
+    """A half of each of three dimensions: an eighth in all, though the first slice alone takes a half."""
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::mul", [64, 64, 128], [])
+        run(b, "aten::slice", [64, 64, 128], [], [], [], [], values=["", "0", "0", "32", "1"], us=1)
+        run(b, "aten::slice", [32, 64, 128], [], [], [], [], values=["", "1", "16", "48", "1"], us=1)
+        run(b, "aten::slice", [32, 32, 128], [], [], [], [], values=["", "2", "-64", "9223372036854775807", "1"], us=1)
+    (row,) = rows(b, tmp_path)
+    assert (row["cost_ns"], row["part"]) == (100_000, pytest.approx(7 / 8))
+
+
+def test_the_only_picture_of_a_batch_is_all_of_it(tmp_path: Path) -> None:
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::mul", [1, 512, 1024], [])
+        run(b, "aten::select", [1, 512, 1024], [], [], values=["", "0", "0"], us=1)
+        run(b, "aten::add", [512, 1024], [], [])
+        run(b, "aten::slice", [512, 1024], [], [], [], [], values=["", "0", "0", "64", "1"], us=1)
+    (row,) = rows(b, tmp_path)
+    assert (row["cost_ns"], row["part"]) == (200_000, pytest.approx(7 / 8))
+
+
+def test_a_grid_is_as_large_as_the_warp_that_it_is_made_for(tmp_path: Path) -> None:
+    """The warp takes three channels of the grid's places; both go with it."""
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::affine_grid_generator", [1, 2, 3], [], [], values=["", "[1, 3, 512, 512]", "False"])
+        run(b, "aten::grid_sampler", [1, 3, 256, 256], [1, 512, 512, 2], [], [], [], us=300)
+        run(b, "aten::slice", [1, 3, 512, 512], [], [], [], [], values=["", "2", "0", "64", "1"], us=1)
+    (row,) = rows(b, tmp_path)
+    assert (row["cost_ns"], row["part"]) == (400_000, pytest.approx(7 / 8))
+    assert _made("aten::grid_sampler", ((1, 3, 256, 256), (1, 512, 512, 2), ())) == (1, 3, 512, 512)

@@ -1070,6 +1070,13 @@ else:
 pictures = Pictures(["a.jpg"])
 pictures[len(pictures) - 1]
 """,
+    "data-loading/late-crop": """
+class Volumes:
+    volumes = [1000 * torch.rand(40, 48, 56) - 500]
+
+
+assert __getitem__(Volumes(), 0).shape == (32, 32, 32)
+""",
     "data-loading/converted-rows": """
 class Table(np.ndarray):
     iloc = values = property(lambda table: table)

@@ -18,6 +18,7 @@ from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, alike, distinct
 from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.calls import FORWARD
+from advisor.timeline.context import Context
 from advisor.timeline.memory import instants
 from advisor.timeline.operator_names import is_view
 
@@ -25,7 +26,7 @@ _ELEMENTS = re.compile(
     r"^aten::(?:to|_to_copy|clone|contiguous|add|sub|rsub|mul|div|true_divide|floor_divide|remainder|pow|square|sqrt|rsqrt|exp|expm1|log"
     r"|log1p|log2|log10|sigmoid|tanh|relu6?|gelu|silu|elu|leaky_relu|softplus|hardtanh|sin|cos|neg|abs|reciprocal|round|floor|ceil|sign"
     r"|clamp|clamp_min|clamp_max|clip|where|masked_fill|maximum|minimum|eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+|nan_to_num|lerp"
-    r"|addcmul|addcdiv|lookup|erf|logit)_?$"
+    r"|addcmul|addcdiv|lookup|erf|logit|flip|randn?_like|grid_sampler)_?$"
 )
 _ROWS = re.compile(
     r"^aten::(?:softmax|log_softmax|layer_norm|rms_norm|normalize|cumsum|sort|argsort|linear|addmm|mm|matmul)$"
@@ -38,12 +39,16 @@ _PICKS = frozenset(
 )
 _PARTED = re.compile(r"^aten::(?:unbind|\w*split\w*|chunk|unfold|as_strided|diagonal|expand)$")
 """Views of another number of elements: what becomes of them is not followed."""
+_CUTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
+"""Picks that are views: of an image, one for each dimension that is cut."""
 _SILENT = re.compile(r"^(?:aten::)?(?:lift_fresh|detach_?|alias|empty_like|expand_as|is_\w+|result_type|item)$")
 NONE, ELEMENTS, ROWS, PICK, USE = range(5)
 _LEAST = 1 << 18
 """Elements of a tensor from which the operators on it are looked at: 1 MB of single precision."""
 _WIDEST = 4
 _MOST, _MOST_SIZES, _LONGEST = 2_000_000, 60, 40
+_NEAR = 12
+"""Operators before a warp among which its grid is made."""
 
 
 @dataclass(eq=False)
@@ -61,21 +66,48 @@ def late_picks(tree: Tree) -> Occurrences | None:
     ``part`` is what is not taken. A tensor whose size appears among the operands of any other operator of the step counts as
     used whole.
     """
+    found, nodes = _search(tree)
+    return _occurrences(tree, found, nodes) if found else None
+
+
+def _search(tree: Tree) -> tuple[list[_Found], Ints]:
+    """Return what is picked late, in the order of time, and the operators that Python calls, by thread and time."""
     host = tree.host
     nodes = tree.outermost
     nodes = nodes[host.attributes.phase[nodes] == FORWARD]
     picks = nodes[tree.codes_of(_PICKS.__contains__)[host.name[nodes]]]
     if not len(picks) or len(nodes) > _MOST:
-        return None
+        return [], nodes
     large = tree.shapes.column(tree.dims(picks), lambda shapes: size_of(shapes[0]) if shapes else -1)
     sizes = distinct(large[large >= _LEAST]).tolist()
     if not 0 < len(sizes) <= _MOST_SIZES:
-        return None
+        return [], nodes
     nodes = nodes[np.lexsort((host.start[nodes], host.thread[nodes]))]
     calls = _Calls(tree, nodes)
     found = [one for size in sizes for one in calls.of_size(size)]
     found.sort(key=lambda one: host.start[one.chain[0]])
-    return _occurrences(tree, found, nodes) if found else None
+    return found, nodes
+
+
+def spent_in(context: Context, begin: Ints, end: Ints, thread: Ints) -> tuple[Ints, Ints]:
+    """Return the ns that operators on what is not taken spend in each of some stretches of threads, and the place of the longest.
+
+    The stretches do not overlap. -1 is no place. Their time is the host's: a sample in the making is on the CPU.
+    """
+    spent, user, longest = np.zeros(len(begin), np.int64), np.full(len(begin), -1, np.int64), np.zeros(len(begin))
+    tree = Tree(context)
+    host = tree.host
+    for one in _search(tree)[0] if host.size and len(begin) else ():
+        for node in one.chain:
+            at = int(np.searchsorted(begin, host.start[node], side="right")) - 1
+            if at < 0 or host.thread[node] != thread[at] or host.end[node] > end[at]:
+                continue
+            took = int(host.end[node] - host.start[node])
+            spent[at] += round(took * (1 - one.share))
+            if took > longest[at]:
+                longest[at], user[at] = took, host.attributes.user[node]
+    tree.close()
+    return spent, user
 
 
 def _occurrences(tree: Tree, found: list[_Found], nodes: Ints) -> Occurrences:
@@ -198,7 +230,21 @@ class _Calls:
             return None
         if (role[low:place] == ROWS).any() and not all(rows for _, rows in taken):
             return None
-        return _Found(nodes[chain].tolist(), nodes[picks].tolist(), share)
+        grids = [grid for one in chain.tolist() if (grid := self._grid(int(one))) is not None]
+        return _Found(sorted({*nodes[chain].tolist(), *grids}), nodes[picks].tolist(), share)
+
+    def _grid(self, at: int) -> int | None:
+        """Return the node that makes the grid of a warp, one place of it for each of the result's; None without one."""
+        kind = int(self.of[at])
+        if self.names[kind] != "aten::grid_sampler":
+            return None
+        places = self.operands[kind][1][1:-1]
+        for before in range(at - 1, max(at - _NEAR, 0) - 1, -1):
+            made = int(self.of[before])
+            if self.names[made] == "aten::affine_grid_generator":
+                size = numbers(self.tree.texts(self.kinds[made][3]), 1) or ()
+                return int(self.nodes[before]) if size[2:] == places else None
+        return None
 
     def _role(self, kind: int, size: int, word: str) -> int:
         """Tell what an operator does with a tensor of that size and type."""
@@ -207,6 +253,8 @@ class _Calls:
             return ELEMENTS if _ELEMENTS.match(name) else ROWS
         if size not in sizes:
             return NONE
+        if name in _CUTS and size_of(self._left(kind) or ()) == size:
+            return NONE  # all of it
         if name in _PICKS:
             return PICK if sizes[0] == size and self._is_of(kind, size, word) else NONE
         if _NORM.match(name) and self._of_rows(kind):
@@ -240,23 +288,44 @@ class _Calls:
             return max(size_of(operands[1]), 1) * shape[-1] if len(operands) > 1 else size, True
         if name in ("aten::index", "aten::take"):
             return self._indexed(at, shape, word)
-        dim = numbers(texts, 1)
-        if not dim or not -len(shape) <= dim[0] < len(shape):
-            return size, False
-        along = dim[0] % len(shape)
-        rows, length = along != len(shape) - 1, max(shape[along], 1)
-        if name == "aten::select":
-            return size // length, rows
         if name == "aten::index_select":
-            return size // length * max(size_of(operands[2]), 1) if len(operands) > 2 else size, rows
-        first, last, step = (
-            (found or (default,))[0]
-            for found, default in zip((numbers(texts, place) for place in (2, 3, 4)), (0, length, 1), strict=True)
-        )
-        if name == "aten::narrow":
-            return size // length * max(last, 0), rows
-        first, last = (max(one + length if one < 0 else min(one, length), 0) for one in (first, last))
-        return size // length * (max(last - first, 0) // max(step, 1)), rows
+            dim = numbers(texts, 1)
+            if not dim or len(operands) < 3 or not -len(shape) <= dim[0] < len(shape):
+                return size, False
+            along = dim[0] % len(shape)
+            return size // max(shape[along], 1) * max(size_of(operands[2]), 1), along != len(shape) - 1
+        return self._cut(at)
+
+    def _cut(self, at: int) -> tuple[int, bool]:
+        """Elements that a view takes, and whether they are whole rows: of a view of a view, the last one's."""
+        first = shape = self.operands[int(self.of[at])][0]
+        rows = True
+        while at < len(self.nodes):
+            kind = int(self.of[at])
+            left = self._left(kind) if self.operands[kind][:1] == (shape,) else None
+            if left is None:
+                break
+            rows &= left[-1:] == shape[-1:] and self._along(kind) != len(shape) - 1
+            shape = left
+            at += 1
+        return max(size_of(shape), 1), rows and shape is not first
+
+    def _along(self, kind: int) -> int:
+        """Return the dimension that a view is along; -1 where it is not known."""
+        dim = numbers(self.tree.texts(self.kinds[kind][3]), 1)
+        width = len(self.operands[kind][0])
+        return dim[0] % width if dim and -width <= dim[0] < width else -1
+
+    def _left(self, kind: int) -> Shape | None:
+        """Return the shape of what a view takes; None for another operator, and where it is not known."""
+        name, along = self.names[kind], self._along(kind) if self.names[kind] in _CUTS else -1
+        if along < 0:
+            return None
+        shape = self.operands[kind][0]
+        if name == "aten::select":
+            return shape[:along] + shape[along + 1 :]
+        length = _length(name, shape[along], self.tree.texts(self.kinds[kind][3]))
+        return (*shape[:along], length, *shape[along + 1 :])
 
     def _indexed(self, at: int, shape: Shape, word: str) -> tuple[int, bool]:
         """Tell what an index takes: by the memory that it asks for, else by the shape of what follows."""
@@ -275,6 +344,18 @@ class _Calls:
         return (count if count > 0 else size_of(shape)), len(shape) > 1 and count == row
 
 
+def _length(name: str, whole: int, texts: list[str] | None) -> int:
+    """Return the positions that a slice takes of a dimension that has *whole*; all of them where its ends are unknown."""
+    first, last, step = (
+        (found or (default,))[0]
+        for found, default in zip((numbers(texts, place) for place in (2, 3, 4)), (0, whole, 1), strict=True)
+    )
+    if name == "aten::narrow":
+        return max(last, 0)
+    first, last = (max(one + whole if one < 0 else min(one, whole), 0) for one in (first, last))
+    return max(last - first, 0) // max(step, 1)
+
+
 def _made(name: str, operands: tuple[Shape, ...]) -> Shape | None:
     """The shape of what an operator on elements or on rows makes; None for others."""
     if name in _LAYER:
@@ -286,6 +367,8 @@ def _made(name: str, operands: tuple[Shape, ...]) -> Shape | None:
         return operands[0] if operands else None
     if not _ELEMENTS.match(name):
         return None
+    if name == "aten::grid_sampler":  # a place of the grid is one of the result, in each channel
+        return (*operands[0][:2], *operands[1][1:-1]) if len(operands) > 1 and len(operands[0]) > 2 else None
     shapes = [shape for shape in operands if shape]
     if not shapes:
         return None
