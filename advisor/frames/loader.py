@@ -64,8 +64,8 @@ SCHEMA = Schema(
              "something random is drawn, and the reading of files; NULL where it is not known", _BY),
         flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
         real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
-        real("late_share", "share", "of the wait: operators of this process on a whole tensor of which then a quarter is taken at most, "
-             "as a crop of a picture does, times the part that is not taken; NULL without shapes"),
+        real("late_share", "share", "of the wait: operators of this process on a whole tensor of which a quarter is taken then, at "
+             "most, as a crop of a picture does, times the part that is not taken; NULL without shapes"),
         integer("bare_wait_ns", "ns", "what a step waits for batches without the profiler, on average; NULL where not recorded",
                 _BY),
         integer("shuffled_ns", "ns", "of it: the draw of an order of all samples with which an iteration begins in this process, "
@@ -99,7 +99,7 @@ def build(context: Context) -> pd.DataFrame:
     idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
     inner, share = _lines(context)
     late, at_line = spent_in(context, waits.start, waits.end, host.thread[waits.node])
-    late_share = late / np.maximum(waits.end - waits.start, 1)
+    late_share = np.where(late < 0, np.nan, late / np.maximum(waits.end - waits.start, 1))
     inner = np.where((inner < 0) & (late_share >= _NAMED), at_line, inner)
     attributes = host.attributes
     user = np.where(inner >= 0, inner, fetch(attributes.user, waits.node))

@@ -1,7 +1,5 @@
 """Proof of data-loading/late-crop: traces on which it fires, and traces on which it does not."""
 
-from typing import Any
-
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet
 
@@ -61,8 +59,10 @@ def a_window_of_a_series() -> TraceBuilder:
 
 @fires(occurrences=4)
 def a_warp_of_which_a_patch_is_kept() -> TraceBuilder:
-    grid: Call = ("aten::affine_grid_generator", [[1, 3, 4], [], []], ["float", "", "Scalar"], ["", "[1, 1, 64, 96, 96]", "False"], 1000)
-    warp: Call = ("aten::grid_sampler", [[1, 1, *VOLUME], [1, *VOLUME, 3], [], [], []], ["float", "float", *["Scalar"] * 3], ["", "", "0", "1", "False"], 2000)  # fmt: skip
+    made = ["", "[1, 1, 64, 96, 96]", "False"]
+    grid: Call = ("aten::affine_grid_generator", [[1, 3, 4], [], []], ["float", "", "Scalar"], made, 1000)
+    given, kinds = [[1, 1, *VOLUME], [1, *VOLUME, 3], [], [], []], ["float", "float", *["Scalar"] * 3]
+    warp: Call = ("aten::grid_sampler", given, kinds, ["", "", "0", "1", "False"], 2000)
     return training(grid, warp, *CUTS)
 
 

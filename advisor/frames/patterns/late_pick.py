@@ -92,12 +92,15 @@ def _search(tree: Tree) -> tuple[list[_Found], Ints]:
 def spent_in(context: Context, begin: Ints, end: Ints, thread: Ints) -> tuple[Ints, Ints]:
     """Return the ns that operators on what is not taken spend in each of some stretches of threads, and the place of the longest.
 
-    The stretches do not overlap. -1 is no place. Their time is the host's: a sample in the making is on the CPU.
+    The stretches do not overlap. Their time is the host's: a sample in the making is on the CPU. -1 is no place, and the time
+    where no shapes were recorded.
     """
     spent, user, longest = np.zeros(len(begin), np.int64), np.full(len(begin), -1, np.int64), np.zeros(len(begin))
     tree = Tree(context)
     host = tree.host
-    for one in _search(tree)[0] if host.size and len(begin) else ():
+    if not host.size or not len(begin) or (tree.dims(tree.outermost) < 0).all():
+        return spent - 1, user
+    for one in _search(tree)[0]:
         for node in one.chain:
             at = int(np.searchsorted(begin, host.start[node], side="right")) - 1
             if at < 0 or host.thread[node] != thread[at] or host.end[node] > end[at]:
@@ -210,15 +213,7 @@ class _Calls:
 
     def _one(self, at: Ints, role: Ints, place: int, size: int, word: str) -> _Found | None:
         nodes, step = self.nodes, self.step[at]
-        low = place
-        while low > 0 and place - low < _LONGEST and role[low - 1] in (ELEMENTS, ROWS) and step[low - 1] == step[place]:
-            low -= 1
-        # What is written in place was there before.
-        while low < place and self.names[self.of[at[low]]].endswith("_"):
-            low += 1
-        high = place
-        while high < len(at) and role[high] == PICK and step[high] == step[place]:
-            high += 1
+        low, high = self._extent(at, role, place, step)
         if low == place:
             return None
         if high < len(at) and step[high] == step[place] and self.of[at[high]] != self.of[at[low]]:
@@ -232,6 +227,18 @@ class _Calls:
             return None
         grids = [grid for one in chain.tolist() if (grid := self._grid(int(one))) is not None]
         return _Found(sorted({*nodes[chain].tolist(), *grids}), nodes[picks].tolist(), share)
+
+    def _extent(self, at: Ints, role: Ints, place: int, step: Ints) -> tuple[int, int]:
+        """Return where the operators begin that make what is picked at *place*, and where its picks end."""
+        low = high = place
+        while low > 0 and place - low < _LONGEST and role[low - 1] in (ELEMENTS, ROWS) and step[low - 1] == step[place]:
+            low -= 1
+        # What is written in place was there before.
+        while low < place and self.names[self.of[at[low]]].endswith("_"):
+            low += 1
+        while high < len(at) and role[high] == PICK and step[high] == step[place]:
+            high += 1
+        return low, high
 
     def _grid(self, at: int) -> int | None:
         """Return the node that makes the grid of a warp, one place of it for each of the result's; None without one."""
