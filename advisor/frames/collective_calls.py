@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.frames.collectives import NAMES, kind
 from advisor.frames.frame import COUNT, MEGABYTES, Frame, Rows
-from advisor.frames.message_sizes import messages
+from advisor.frames.message_sizes import group_sizes, messages
 from advisor.frames.ops import launched_inside
 from advisor.frames.schema import COMMON, Schema, integer, text
 from advisor.intervals import Ints
@@ -59,7 +59,7 @@ def build(context: Context) -> pd.DataFrame:
         "dtype": pd.Categorical(dtype, categories=sorted({word for word in dtype if word is not None})),
         "group_name": context.labels(context.op_column(rows, "group_name"), texts),
         "group_ranks": context.labels(context.op_column(rows, "group_ranks"), texts),
-        "group_size": context.known(context.op_column(rows, "group_size")),
+        "group_size": context.known(group_sizes(context, rows)),
         "seq": context.known(context.op_column(rows, "collective_seq")),
         "gpu_ns": time[rows],
         "kernel_count": count[rows].astype(np.int64),

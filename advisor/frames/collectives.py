@@ -13,7 +13,7 @@ import pandas as pd
 from advisor.frames import uneven_batches
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
-from advisor.frames.message_sizes import messages
+from advisor.frames.message_sizes import AROUND, group_sizes, messages
 from advisor.frames.peers import carries, meets, peers
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.unsharding import ahead_ns, units
@@ -84,8 +84,6 @@ _ON_THE_BUS: dict[str, Callable[[Floats], Floats]] = {
     "broadcast": np.ones_like,
     "reduce": np.ones_like,
 }
-# `record_param_comms`, which knows the message, is around the annotation `nccl:...` that the launch lies in.
-_AROUND = 4
 # Fewer all-reduces a step are a model of few parameters, or buckets; so much work (a division, a copy) lies beside each.
 _MANY = 50
 _BESIDE = 3
@@ -129,7 +127,7 @@ def build(context: Context) -> pd.DataFrame:
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
     teller, sent, dtype = context.once(told)
-    codes, sizes = context.once(kinds), context.op_column(teller, "group_size")
+    codes, sizes = context.once(kinds), group_sizes(context, teller)
     frame = context.common_of_work(rows)
     phase = context.phases(launch)
     frame |= {
@@ -189,7 +187,7 @@ class Staged(NamedTuple):
 def staged(context: Context) -> Staged:
     """Tell which rows are of a pipeline."""
     between, teller = context.once(carries)[communication(context)], context.once(told)[0]
-    groups, sizes = context.op_column(teller, "group_ranks"), context.op_column(teller, "group_size")
+    groups, sizes = context.op_column(teller, "group_ranks"), group_sizes(context, teller)
     all_wait = ~np.isin(context.once(kinds), [NAMES.index("send"), NAMES.index("recv")])
     return Staged(between, meets(context, groups, sizes) & all_wait & ~between)
 
@@ -355,7 +353,7 @@ def _teller(context: Context, launch: Ints) -> Ints:
     teller = launch.copy()
     node = fetch(host.attributes.op, launch)
     blank = [code for code, text in enumerate(context.recording.recorded.texts) if not text]
-    for _ in range(_AROUND):
+    for _ in range(AROUND):
         known = ~np.isin(context.op_column(node, "collective"), [-1, *blank])
         teller[known] = node[known]
         node = np.where(known, -1, fetch(host.attributes.op, fetch(host.parent, node)))

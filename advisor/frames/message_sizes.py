@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, fetch
 from advisor.timeline.context import Context
 
 _BYTES = {
@@ -18,8 +19,42 @@ _CALLED = {
     "longint": "Long", "long": "Long", "unsignedchar": "Byte", "signedchar": "Char", "bool": "Bool",
 }  # fmt: skip
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
+_RECORD, _SIZED = "record_param_comms", (8, 10)
+"""The operator that torch records around a collective, and how many values it takes; the last of them is the group's size."""
+AROUND = 4
+"""Operators around a launch among which the record of its collective is: around the annotation `nccl:...`."""
+_MOST_TEXT = 100_000
 _MOST_ELEMENTS = 1 << 50
 """A message of more fits no machine: its size is damage."""
+
+
+def group_sizes(context: Context, teller: Ints) -> Ints:
+    """Ranks in the group of each collective (-1 where unknown): as it says, else as the values of the record around it say."""
+    host, inputs = context.recording.host, context.recording.recorded.inputs
+    sizes = context.op_column(teller, "group_size")
+    if _RECORD not in context.names or (sizes >= 0).all():
+        return sizes
+    record, told = context.names.index(_RECORD), dict[int, int]()
+    node = np.where(sizes < 0, fetch(host.attributes.op, teller), -1)
+    for _ in range(AROUND):
+        found = np.flatnonzero(fetch(host.name, node) == record)
+        for at, code in zip(found.tolist(), context.op_column(node[found], "concrete").tolist(), strict=True):
+            if code >= 0 and code not in told:
+                told[code] = _last(inputs[code])
+            sizes[at] = told.get(code, -1)
+        node[found] = -1
+        node = fetch(host.attributes.op, fetch(host.parent, node))
+    return sizes
+
+
+def _last(values: bytes) -> int:
+    """Return the last of a record's values, the size of the group; -1 where it is none."""
+    try:
+        words = json.loads(bytes(values)[:_MOST_TEXT])
+    except ValueError:
+        return -1
+    last = words[-1] if isinstance(words, list) and len(words) in _SIZED else None
+    return int(last) if isinstance(last, str) and last.isascii() and last.isdigit() and 0 < len(last) < 9 else -1
 
 
 def messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:

@@ -68,7 +68,7 @@ def traffic(job: Job) -> list[Traffic]:
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     if table.empty:
         return []
-    waits = _waits(job)
+    waits, shortest = _waits(job), _shortest(job)
     messages = []
     means = table.groupby(_MESSAGE).agg(
         ranks=("count", "size"),
@@ -90,22 +90,43 @@ def traffic(job: Job) -> list[Traffic]:
                 time_ms=float(row["time_ms"]),
                 exposed_ms=float(row["exposed_ms"]),
                 wait_ms=wait_ms,
-                bus_gbps=_bus_gbps(row, wait_ms),
+                bus_gbps=_bus_gbps(row, shortest.get(message)),
             )
         )
     messages.sort(key=lambda entry: (-entry.exposed_ms * entry.ranks, entry.group, entry.kind, entry.bytes or 0))
     return messages[:MOST_TRAFFIC]
 
 
-def _bus_gbps(row: Mapping[Any, Any], wait_ms: float | None) -> float | None:
-    """Return the bus bandwidth of some equal collectives, net of waiting; None where that or what they send is unknown."""
-    if wait_ms is None or row["time_ms"] <= wait_ms or row["kind"] not in NAMES:
+def _bus_gbps(row: Mapping[Any, Any], shortest_ns: float | None) -> float | None:
+    """Return the bus bandwidth of equal collectives by their mean time without waiting; None where it or what they send is unknown."""
+    if not shortest_ns or row["kind"] not in NAMES:
         return None
     code, sent, members = (
         np.array([int(number)]) for number in (NAMES.index(row["kind"]), row["bytes"], row["members"])
     )
     moved = float(on_the_bus(code, sent, members)[0])
-    return None if np.isnan(moved) else moved * row["count"] / (row["time_ms"] - wait_ms) / 1e6
+    return None if np.isnan(moved) else moved / shortest_ns
+
+
+def _shortest(job: Job) -> dict[tuple[str, str, int], float]:
+    """Return the mean over collectives of their shortest duration on any rank, in ns, by group, kind and size.
+
+    It needs no clocks: the rank that comes last waits for nobody.
+    """
+    frame = job.arrivals.frame
+    frame = frame[(frame["step"].to_numpy(np.int64) >= 0) & (frame["ranks_seen"].to_numpy(np.int64) > 1)]
+    each = pd.DataFrame(
+        {
+            "group": frame["group_name"].astype(str).to_numpy(),
+            "kind": frame["kind"].astype(str).to_numpy(),
+            "bytes": frame["bytes"].astype("Int64").fillna(-1).to_numpy(np.int64),
+            "collective": frame["collective"].to_numpy(np.int64),
+            "ns": frame["dur_ns"].to_numpy(np.int64),
+        }
+    )
+    least = each.groupby([*_MESSAGE, "collective"])["ns"].min()
+    means = least.groupby(level=_MESSAGE).mean().reset_index().to_dict("records")
+    return {(str(row["group"]), str(row["kind"]), int(row["bytes"])): float(row["ns"]) for row in means}
 
 
 def _messages(digest: Digest) -> pd.DataFrame:

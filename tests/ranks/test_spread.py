@@ -278,6 +278,9 @@ def test_bytes_that_are_no_digest_are_refused(tmp_path: Path, spoil: Callable[[d
         codec.decode(msgspec.msgpack.encode(raw), Digest)
 
 
+SHORTEST_S = 0.050005
+
+
 def test_the_real_ranks_wait_for_two_of_them(real: Any) -> None:
     """The same three collectives as in test_across, in the report's own words."""
     traces = (advisor.read(real(f"a100_megatron_tp8/rank{number}.json.gz")) for number in range(8))
@@ -291,6 +294,11 @@ def test_the_real_ranks_wait_for_two_of_them(real: Any) -> None:
     total = sum(one.wait_ms for one in across.waits)
     assert close(total / 8, np.mean([row.wait_ms or 0.0 for row in across.ranks]).item())
     assert across.differences == []
+    # By other code: the sum over the 81 of the shortest of eight durations is 50.005 ms, the group's size is in the values of
+    # `record_param_comms` alone.
+    large = next(one for one in across.traffic if one.bytes == 64 << 20)
+    assert large.bus_gbps is not None
+    assert close(large.bus_gbps, 81 * (64 << 20) * 2 * 7 / 8 / SHORTEST_S / 1e9)
 
 
 def test_many_traces_are_written_one_by_one_as_all_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""Groups of collectives whose size stands in the values of their record, as torch before 2.2 writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import advisor
+from advisor.testing import TraceBuilder
+
+GPU = "NVIDIA A100-SXM4-80GB"
+
+
+def size(tmp_path: Path, values: list[str]) -> int | None:
+    b = TraceBuilder(GPU)
+    shapes = [[1024], *[[]] * (len(values) - 1)]
+    with b.step(), b.op("record_param_comms", shapes=shapes, values=values), b.annotation("nccl:all_reduce"):
+        b.kernel("ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*, unsigned long, ncclWork*)", us=100)
+    (found,) = advisor.read(b.write(tmp_path / "trace.json")).frame("collectives")["group_size"].tolist()
+    return None if found is None or str(found) == "<NA>" else int(found)
+
+
+@pytest.mark.parametrize(
+    ("values", "ranks"),
+    [
+        (["", "342", "93825133358160", "1", "", "[]", "[]", "8"], 8),
+        (["", "17", "['0', 'default_pg']", "1", "allreduce", "[]", "[]", "0", "1", "16"], 16),
+        (["342", "93825133358160", "1", "", "[]", "[]", "1"], None),  # a wait
+        (["", "342", "93825133358160", "1", "", "[]", "[]", "-8"], None),
+        (["", "342", "93825133358160", "1", "", "[]", "[]", "8888888888888888888888"], None),
+    ],
+)
+def test_the_last_value_of_a_record_is_the_size_of_the_group(
+    tmp_path: Path, values: list[str], ranks: int | None
+) -> None:
+    assert size(tmp_path, values) == ranks
