@@ -71,7 +71,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         doc(
             "Bus bandwidth in GB/s, net of waiting: what each rank has to send over the shortest time that any rank spends in the "
-            "collective, since the last to come waits for nobody; over the mean of these times. None where the traces do not match, "
+            "collective, since the last to come waits for nobody; over the mean of these times. None where traces do not match, "
             "the size, the group's size or the kind is unknown, and in older results."
         ),
     ] = None
