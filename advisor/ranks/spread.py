@@ -98,7 +98,7 @@ def traffic(job: Job) -> list[Traffic]:
 
 
 def _bus_gbps(row: Mapping[Any, Any], shortest_ns: float | None) -> float | None:
-    """Return the bus bandwidth of equal collectives by their mean time without waiting; None where that or the bytes are unknown."""
+    """Return the bus bandwidth of equal collectives by their mean time without waiting; None where either is unknown."""
     if not shortest_ns or row["kind"] not in NAMES:
         return None
     code, sent, members = (
