@@ -48,8 +48,10 @@ def update(b: Program, shapes: list[list[int]]) -> None:
         work(b, 10)
 
 
-def average(b: Program, shapes: list[list[int]]) -> None:
-    with b.op("aten::_foreach_lerp_", shapes=[shapes, shapes, []], us=5):
+def average(b: Program, shapes: list[list[int]], hidden: bool) -> None:
+    """A moving average; of a list of more than 30 tensors torch records no shape."""
+    listed = [] if hidden else shapes
+    with b.op("aten::_foreach_lerp_", shapes=[listed, listed, []], us=5):
         pass
 
 
@@ -69,12 +71,15 @@ def training(
     steps: int = 4,
     ends: list[list[int]] | None = None,
     averages: str = "",
+    hidden: bool = False,
+    clones: bool = False,
 ) -> Program:
     """Four steps of a judge's update of 3 ms, that goes back through the maker for *us*, and of the maker's of 4 ms.
 
     With *zeros* gradients are zeroed, not dropped; with *both* one step behind the two passes updates all. Where the recording
     *ends* behind the first update of its last step, that is an update of these shapes. The program computes with tensors of the
-    maker's shapes behind its update, or behind the judge's pass, where it *averages* "weights" or "gradients".
+    maker's shapes behind its update, or behind the judge's pass, where it *averages* "weights" or "gradients",
+    in lists whose shapes may be *hidden*. The judge's forward pass *clones* a vector of such a shape, as spectral normalization does.
     """
     b = Program(device, record_shapes=shapes)
     for step in range(steps):
@@ -94,11 +99,14 @@ def training(
                 run(b, "gan.py(30): report", 4010, n + 5, back=False)  # as long as what the other steps do here
                 break
             if averages == "gradients":
-                average(b, MAKER)
+                average(b, MAKER, hidden)
             if not both:
                 update(b, JUDGE)
             run(b, "gan.py(10): make", 1000, n + 3, back=False)
             run(b, "gan.py(20): judge", 1000, n + 4, back=False)
+            if clones:
+                with b.op("aten::clone", shapes=[[64], []], us=1):
+                    pass
             if zeros:
                 zeroed(b, MAKER)
             run(b, "", 1000, n + 4, back=True)
@@ -111,7 +119,7 @@ def training(
             else:
                 update(b, MAKER)
             if averages == "weights":
-                average(b, MAKER)
+                average(b, MAKER, hidden)
             if device is not None:
                 b.sync()
     return b
@@ -199,6 +207,22 @@ def the_judges_update_runs_back_through_the_maker() -> Program:
 @fires(cost_ms=2.0, occurrences=4)
 def a_moving_average_of_the_makers_weights() -> Program:
     return training(averages="weights")
+
+
+@fires
+def a_moving_average_of_a_long_list() -> Program:
+    return training(averages="weights", hidden=True)
+
+
+# It lies between the judge's pass and the maker's, but in a forward pass.
+@fires(cost_ms=2.0)
+def a_vector_that_is_copied_in_a_forward_pass() -> Program:
+    return training(clones=True)
+
+
+@quiet
+def a_long_list_of_gradients() -> Program:
+    return training(averages="gradients", hidden=True)
 
 
 @quiet

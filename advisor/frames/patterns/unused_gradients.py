@@ -13,7 +13,7 @@ from advisor.frames.patterns.passes import calls_between
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree, spread
 from advisor.frames.patterns.updates import LISTED, Shape, Update, first_operand, recorded_updates, targets
 from advisor.intervals import Bools, Ints
-from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER
+from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER
 
 _NODE, _RUN = "torch::autograd::AccumulateGrad", "autograd::engine::evaluate_function"
 _ADD = re.compile(r"^aten::add_?$")
@@ -23,6 +23,7 @@ _USES = re.compile(
     r"^aten::(?:_foreach_)?(?:add_?|sub_?|lerp_?|addcmul_?|addcdiv_?|copy_|clone|sign_?|abs_?|pow_?|square_?|mul)$|^c10d::send"
 )
 _PRODUCT = "aten::mul"
+_LAYERS = re.compile(r"^aten::(?:linear|addmm|mm|matmul|bmm|conv\w*|_convolution|embedding|lstm|gru|scaled_dot_product_attention)$")
 _LEAST_STEPS = 2
 _LEAST_ALIKE = 2
 """Passes of a kind that show what becomes of their gradients, from which on the last one, that does not, is taken for one."""
@@ -73,11 +74,10 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     if not shapes or set(updated) - shapes:
         return None
     uses = _used_otherwise(tree, shapes)
-    if uses is None:
-        return None
     events: list[Pass | Update | Zeroing] = [*passes, *steps, *_zeroings(tree)]
     events.sort(key=lambda event: event.start)
-    life = _Life(events, passes, updated, uses)
+    in_between = {shape: times[~_forward_runs(tree, times)] for shape, times in uses.items()}
+    life = _Life(events, passes, updated, uses, in_between)
     found = [(one, last) for one in passes if (last := _last_used(one, life)) is not None]
     tails = [_behind(tree, one, last, updated) for one, last in found]
     known = {one.start for one, _ in found}
@@ -207,7 +207,10 @@ def _at(tree: Tree, one: Pass, store: int) -> int:
 
 
 class _Life:
-    """Fate of gradients: the events in order, and what of them holds for the whole recording."""
+    """Fate of gradients: the events in order, and what of them holds for the whole recording.
+
+    *uses* are times at which the program computes with tensors of a shape, *in_between* those of them that lie in no forward pass.
+    """
 
     def __init__(
         self,
@@ -215,8 +218,10 @@ class _Life:
         passes: list[Pass],
         updated: Counter[Shape],
         uses: dict[Shape, Ints],
+        in_between: dict[Shape, Ints],
     ):
         self.events, self.updated, self.uses = events, updated, uses
+        self.in_between = in_between
         self.stored = Counter(shape for one in passes for shape in one.shapes)
         self.number = Counter[Shape]()
         together = Counter[Shape]()
@@ -235,7 +240,7 @@ class _Life:
         if not self.updated[shape]:
             return USED if shape in self.uses else UNUSED
         fate, until = self._fate(at, shape, count)
-        times = self.uses.get(shape)
+        times = self.in_between.get(shape)
         if times is not None and np.searchsorted(times, until) > np.searchsorted(times, self.events[at].start):
             return USED
         return fate
@@ -375,8 +380,8 @@ def _zeroings(tree: Tree) -> list[Zeroing]:
     return [Zeroing(start, Counter(shapes)) for start, shapes in found if shapes]
 
 
-def _used_otherwise(tree: Tree, shapes: set[Shape]) -> dict[Shape, Ints] | None:
-    """When, by shape, the program itself computes with tensors, neither forward nor in a step; None where lists hide theirs.
+def _used_otherwise(tree: Tree, shapes: set[Shape]) -> dict[Shape, Ints]:
+    """When, by shape, the program itself computes with tensors, neither forward nor in a step.
 
     An update by hand, gradients of inputs, a moving average of parameters: gradients of such a shape that are there at that
     time count as used.
@@ -393,11 +398,27 @@ def _used_otherwise(tree: Tree, shapes: set[Shape]) -> dict[Shape, Ints] | None:
         listed = LISTED.match(name) is not None or name.startswith(("aten::_foreach", "c10d::"))
         found = first_operand(tree, node, listed=listed)
         if found is None:
-            if listed:
-                return None
+            if listed:  # of a list of more than 30 tensors no shape is recorded: any of them may be in it
+                for shape in shapes:
+                    used.setdefault(shape, []).append(host.start[nodes[of == number]])
             continue
         if name == _PRODUCT and tree.shapes.operands(int(tree.dims(np.array([node]))[0]))[1:2] != (found[0],):
             continue
         for shape in set(found) & shapes:
             used.setdefault(shape, []).append(host.start[nodes[of == number]])
     return {shape: np.sort(np.concatenate(times)) for shape, times in used.items()}
+
+
+def _forward_runs(tree: Tree, times: Ints) -> Bools:
+    """Flag the times behind a layer, with no backward pass since: what a forward pass computes with is no gradient.
+
+    So spectral normalization copies its vectors in each call, and what a layer gives for each sample may have a parameter's shape.
+    """
+    host, outer = tree.host, tree.outermost
+    layers = outer[tree.codes_of(lambda name: _LAYERS.match(name) is not None)[host.name[outer]]]
+    layers = np.sort(host.start[layers[host.attributes.phase[layers] == FORWARD]])
+    passes = np.array([one.start for one in tree.once(backward_passes)])
+    layer = np.r_[-1, layers][np.searchsorted(layers, times)]
+    backward = np.r_[-1, passes][np.searchsorted(passes, times)]
+    flags: Bools = layer > backward
+    return flags
