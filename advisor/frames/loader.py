@@ -64,7 +64,7 @@ SCHEMA = Schema(
              "something random is drawn, and the reading of files; NULL where it is not known", _BY),
         flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
         real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
-        real("repeat_share", "share", "of the waits: the function of this process that takes most with arguments, numbers and words, "
+        real("repeat_share", "share", "of the waits: the function of this process that takes most with arguments (numbers, words) "
              "that came in an earlier batch as well; from a fourth on the line is the function's; NULL where it was not seen", _BY),
         real("late_share", "share", "of the wait: operators of this process on a whole tensor of which a quarter is taken then, at "
              "most, as a crop of a picture does, times the part that is not taken; NULL without shapes"),
