@@ -247,8 +247,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     that came in an earlier batch as well, at its line of the program; ``fetch_repeat`` is such a function of samples that are
     fetched in this process, its share of all time in which batches are put together. ``samples`` is what a loader's samples take in
     this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are
-    of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within
-    calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows
+    within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
     watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
     """
