@@ -37,6 +37,7 @@ _NAMES = (
     "collective_calls",
     "cpu_collectives",
     "repeated_calls",
+    "repeated_operators",
     "shared_cores",
     "single_calls",
     "constant_calls",

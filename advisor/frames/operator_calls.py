@@ -419,11 +419,18 @@ def within(
 
     Beside them the index of the place of each, and the functions of the places. *more* adds to the index of each node, -1 for none.
     """
+    return within_paths(context, [(place,) for place in places], more)
+
+
+def within_paths(
+    context: Context, paths: Sequence[Sequence[tuple[str, int]]], more: Callable[[Ints], Ints] | None = None
+) -> tuple[Ints, Ints, list[str]]:
+    """Do the same for *paths* of places, each called from the one before it."""
     rows = context.op_rows
-    if not places or not len(rows):
+    if not paths or not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), []
     host = context.recording.host
-    index, functions = host.within_frames(places)
+    index, functions = host.within_frames(paths)
     # The stack of a backward pass says where it was called; its operators are those calls' whose derivatives they compute.
     forward = np.where(host.attributes.phase == BACKWARD, -1, index)
     if more is not None:

@@ -166,6 +166,36 @@ class Unchanged(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Line(Struct, frozen=True):
+    """A line of the program."""
+
+    file: str
+    line: int
+
+
+class Again(Struct, frozen=True, omit_defaults=True):
+    """A line below which *calls* operators of a step compute what the step has computed before.
+
+    ``under`` are the lines that lead to it from the call in which both run, the outermost first: reached from others, it
+    computes something else. ``earlier`` is the line of that call's function that had computed it, 0 where the two are no calls of
+    one function. ``share`` is the part of the time of all operators there, ``backward`` that of those that a gradient flows
+    through: their backward passes go with it.
+    """
+
+    calls: int
+    share: float
+    backward: float = 0.0
+    under: tuple[Line, ...] = ()
+    earlier: int = 0
+    file: str = ""
+    line: int = 0
+
+    @property
+    def path(self) -> tuple[tuple[str, int], ...]:
+        """All lines that lead to it, and itself."""
+        return (*((each.file, each.line) for each in self.under), (self.file, self.line))
+
+
 class Factor(Struct, frozen=True, omit_defaults=True):
     """A line that decomposes matrices, or inverts them, by *operator* in *calls* calls of a step; of *size* rows and more.
 
@@ -246,9 +276,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     workers spent their processor time, None where none told; ``worker_repeat`` is the function that took most of it with arguments
     that came in an earlier batch as well, at its line of the program; ``fetch_repeat`` is such a function of samples that are
     fetched in this process, its share of all time in which batches are put together. ``samples`` is what a loader's samples take in
-    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are
-    of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows
-    within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks`` and
+    ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
+    whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
     watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
     """
@@ -278,6 +308,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     factors: tuple[Factor, ...] | None = None
     masks: tuple[Mask, ...] | None = None
     unchanged: tuple[Unchanged, ...] | None = None
+    again: tuple[Again, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -386,6 +417,7 @@ def read(value: Any) -> Recorded | None:
         factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
         masks=_entries(masks, _mask) if isinstance(masks := value.get("masks"), list) else None,
         unchanged=_entries(again, _unchanged) if isinstance(again := value.get("unchanged"), list) else None,
+        again=_entries(again, _again) if isinstance(again := value.get("again"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
@@ -557,6 +589,18 @@ def _unchanged(entry: Table) -> Unchanged | None:
     if work not in (SAME, SAMPLES, EVALUATED) or calls is None or not share or not place:
         return None
     return Unchanged(work=work, calls=calls, share=share, **place)
+
+
+def _again(entry: Table) -> Again | None:
+    calls, backward = between(entry.get("calls"), 1, _MOST_COUNT), real(entry.get("backward", 0.0), 1.0)
+    share, place, above = real(entry.get("share"), 1.0), _place(entry), entry.get("under", [])
+    under = _entries(above, lambda each: Line(**own) if (own := _place(each)) else None)
+    if not isinstance(above, list) or len(under) < len(above):
+        return None  # without a line it would stand for calls that compute something else
+    if calls is None or not share or backward is None or not place:
+        return None
+    earlier = between(entry.get("earlier", 0), 0, _MOST_LINE) or 0
+    return Again(calls=calls, share=share, backward=backward, under=under, earlier=earlier, **place)
 
 
 def _factor(entry: Table) -> Factor | None:

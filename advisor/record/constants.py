@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.reading.program_settings import MOST_ENTRIES, Constant, Factor, Mask, Unchanged
+from advisor.reading.program_settings import MOST_ENTRIES, Again, Constant, Factor, Mask, Unchanged
+from advisor.record import again
 from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 from advisor.record.labels import Labels
@@ -109,7 +110,7 @@ class _Made:
 class Constants:
     """Watches the operators of two steps, from :meth:`start` to :meth:`stop` each; ``found`` are the places of those that repeat.
 
-    None before that, and where watching took too long. ``factors`` and ``masks`` are those of the first step, ``labels``
+    None before that, and where watching took too long. ``factors``, ``masks`` and ``again`` are those of the first step, ``labels``
     are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
@@ -117,6 +118,7 @@ class Constants:
         self.found: tuple[Constant, ...] | None = None
         self.factors: tuple[Factor, ...] | None = None
         self.masks: tuple[Mask, ...] | None = None
+        self.again: tuple[Again, ...] | None = None
         self.labels = Labels(torch)
         self._masks = Masks(torch)
         self.worthwhile = False
@@ -160,6 +162,7 @@ class Constants:
             self._first = {}
             self.factors = self._decomposed.summary()
             self.masks = self._masks.summary()
+            self.again = None if self._compared.failed else again.summary(self._compared.notes, _FILLS)
             for each in self._operators:
                 if each.counts() and each.mark is not None:
                     self._first.setdefault((*each.place, each.name), set()).add(each.mark)
@@ -214,9 +217,9 @@ class Constants:
                 note = self._noted(kind, args, kwargs)
             except Exception:  # noqa: BLE001  (a value of a kind that nobody thought of must not end the program)
                 self._failed = True
-        runs = time.perf_counter()
+        runs, took = time.perf_counter(), time.thread_time()
         result = function(*args, **kwargs)
-        ran = time.perf_counter()
+        ran, took = time.perf_counter(), time.thread_time() - took
         if operator is not None:
             operator.seconds = ran - runs
             with self.hidden():
@@ -225,7 +228,9 @@ class Constants:
                     if note is not None:
                         # In inference mode .to() is seen as it is called: a view by its schema, though it may have copied.
                         view = kind.view and _shares(self._torch, result, (args, tuple(kwargs.values())))
-                        self._compared.after(note, view, written, result, operator.seconds)
+                        self._compared.after(note, view, written, result, took)
+                    elif self._torch._C._current_graph_task_id() != -1:
+                        self._compared.behind(written)
                     if self._torch._C._current_graph_task_id() == -1:
                         self.labels.see(kind.name, args)
                         if self._first is None:
@@ -240,7 +245,13 @@ class Constants:
 
     def summary(self) -> dict[str, Any]:
         """Return the fields of :class:`advisor.reading.program_settings.Recorded` that operators told."""
-        return {"constants": self.found, "factors": self.factors, "masks": self.masks, "unchanged": self.unchanged}
+        return {
+            "constants": self.found,
+            "factors": self.factors,
+            "masks": self.masks,
+            "unchanged": self.unchanged,
+            "again": self.again,
+        }
 
     @property
     def unchanged(self) -> tuple[Unchanged, ...] | None:

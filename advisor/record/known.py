@@ -24,6 +24,7 @@ _MOST_ROWS = 1024
 _WHOLE_BYTES = 1 << 20
 """Tensors up to this size are compared byte by byte, larger ones by blocks spread over them."""
 _BLOCKS, _BLOCK_BYTES = 32, 1 << 12
+_PIECES, _PIECE_BYTES = 16, 256
 _MOST_SOUGHT = 8
 """Values of loops' variables that it is asked of what holds them: each takes a look at all objects that there are."""
 
@@ -230,6 +231,30 @@ def fetched(torch: Any, tensor: Any) -> bytes:
         whole = torch.cat(parts).cpu()
     found.update(ctypes.string_at(whole.data_ptr(), whole.numel()) if whole.numel() else b"")
     return found.digest()
+
+
+def components(torch: Any, tensor: Any) -> list[Any]:
+    """Return the tensors of plain memory that a tensor is: itself, or indices and values of a sparse one; none for other kinds."""
+    if is_plain(torch, tensor):
+        return [tensor]
+    if type(tensor) is not torch.Tensor or not on_host(tensor):
+        return []
+    if tensor.layout == torch.sparse_coo:
+        found = [tensor._indices(), tensor._values()]
+    elif tensor.layout == torch.sparse_csr:
+        found = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    else:
+        return []
+    return found if all(is_plain(torch, part) for part in found) else []
+
+
+def glimpse(tensor: Any) -> int:
+    """Return what is the same for tensors of the same bytes, of a few pieces spread over them: enough to see that others differ."""
+    length, start = span(tensor), tensor.data_ptr()
+    if length <= _PIECES * _PIECE_BYTES:
+        return hash(ctypes.string_at(start, length)) if length else 0
+    ends = (length - _PIECE_BYTES) / (_PIECES - 1)
+    return hash(b"".join(ctypes.string_at(start + int(ends * at), _PIECE_BYTES) for at in range(_PIECES)))
 
 
 def _blocks(length: int) -> Iterator[tuple[int, int]]:

@@ -297,22 +297,27 @@ class Host:
         own, python = own | given, python | given
         return self.flow(np.where(own, user, -1), reset=own), self.flow(np.where(python, library, -1), reset=python)
 
-    def within_frames(self, places: Sequence[tuple[str, int]]) -> tuple[Ints, list[str]]:
-        """Return for each node the first of *places* (file and line) in its recorded stack or that around it, -1 for none.
+    def within_frames(self, paths: Sequence[Sequence[tuple[str, int]]]) -> tuple[Ints, list[str]]:
+        """Return for each node the first of *paths* in its recorded stack or that around it, -1 for none.
 
-        Beside it the function of each place, ``""`` where no stack has it.
+        A path is of places (file and line), the outermost first. Beside it the function of the last place of each, ``""`` where no
+        stack has it.
         """
         stacks = self._recorded.stacks
         index = np.full(len(stacks), -1, np.int64)
-        heads = {f"{file}({line})": at for at, (file, line) in reversed(list(enumerate(places)))}
-        functions = [""] * len(places)
+        heads = [[f"{file}({line})" for file, line in path] for path in paths]
+        sought = {head for path in heads for head in path}
+        functions = [""] * len(paths)
         for code, stack in enumerate(stacks):
-            for text in stack.split(";"):
-                head, _, function = text.partition(": ")
-                at = heads.get(head, -1)
-                if at >= 0:
-                    functions[at] = function
-                    index[code] = at if index[code] < 0 else min(at, index[code])
+            frames = [(head, function) for text in reversed(stack.split(";")) if stack
+                      for head, _, function in [text.partition(": ")] if head in sought]  # fmt: skip
+            for at, path in enumerate(heads) if frames else ():
+                rest = iter(frames)
+                last = [next((function for head, function in rest if head == each), None) for each in path]
+                if None not in last:
+                    functions[at] = last[-1] or ""
+                    index[code] = at
+                    break
         own = np.full(self.size, -1, np.int64)
         for key in ("op", "annotation"):
             if key in self.node_of and len(stacks):

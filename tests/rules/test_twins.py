@@ -1,4 +1,4 @@
-"""Rules on a GPU that look at the same work: none counts what another one counts, and no more comes back than there is."""
+"""Rules that look at the same work: none counts what another one counts, and no more comes back than there is."""
 
 from __future__ import annotations
 
@@ -147,3 +147,40 @@ def test_a_mask_that_is_built_again_is_no_constant_besides(tmp_path: Path) -> No
     findings, because = found(masked(), tmp_path)
     assert findings["kernels/rebuilt-mask"].severity == "high"
     assert because["cpu/constant-again"] == "its time is already owned by kernels/rebuilt-mask"
+
+
+def encoded(**watched: Any) -> TraceBuilder:
+    """Steps on the CPU of 2 ms: lines 12 and 13 each encode the same, for 400 us in line 5, and line 20 does the rest."""
+    b = TraceBuilder(None, host_us=0)
+    b.ran_with(again=[{"calls": 1, "share": 1.0, "earlier": 12, "file": "run.py", "line": 13}], **watched)
+    for _ in range(3):
+        with b.step():
+            for line in (12, 13):
+                with b.op("aten::addmm", us=400, args={"Call stack": f"run.py(5): encode;run.py({line}): main"}):
+                    pass
+            with b.op("aten::mm", us=1200, args={"Call stack": "run.py(20): main"}):
+                pass
+    return b
+
+
+def test_a_function_that_computes_the_same_in_every_step_is_not_counted_twice(tmp_path: Path) -> None:
+    """Before the loop neither of the two calls is left."""
+    place = {"file": "run.py", "line": 5}
+    findings, because = found(encoded(unchanged=[place | {"work": "same", "calls": 2, "share": 1.0}]), tmp_path)
+    assert findings["cpu/unchanged-input"].cost_ms == pytest.approx(0.8)
+    assert because["cpu/repeated-function"] == "its time is already owned by cpu/unchanged-input"
+
+
+def test_a_function_around_a_module_that_computes_again(tmp_path: Path) -> None:
+    place = {"file": "run.py", "line": 5, "module": "Encoder", "calls": 2, "repeats": 1, "share": 0.5}
+    findings, because = found(encoded(repeats=[place]), tmp_path)
+    assert findings["cpu/repeated-module"].cost_ms == pytest.approx(0.8)
+    assert because["cpu/repeated-function"] == "its time is already owned by cpu/repeated-module"
+
+
+def test_a_function_of_samples_whose_second_call_is_spare(tmp_path: Path) -> None:
+    """Of two calls the first one is of samples alone, and may be kept for later epochs."""
+    place = {"file": "run.py", "line": 5, "work": "samples", "calls": 2, "share": 1.0}
+    findings, _ = found(encoded(unchanged=[place]), tmp_path)
+    assert findings["cpu/repeated-function"].cost_ms == pytest.approx(0.4)
+    assert findings["cpu/samples-again"].cost_ms == pytest.approx(0.4)

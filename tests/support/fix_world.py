@@ -599,6 +599,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "text_encoder": nn.Linear(4, 6),
         "image_encoder": nn.Linear(4, 6),
     },
+    "cpu/repeated-function": lambda scope: {
+        "propagate": lambda graph, weight: graph @ weight,
+        "graph": torch.eye(5).to_sparse(),
+        "weight": torch.arange(15.0).reshape(5, 3) / 15,
+    },
     "cpu/samples-again": lambda scope: {
         "images": torch.rand(64, 4),
         "labels": torch.randint(0, 3, (64,)),
@@ -996,6 +1001,11 @@ if "difference" not in globals():
     assert torch.allclose(cosines, F.cosine_similarity(left[:, None], right, dim=-1), atol=1e-5)
 """,
     "cpu/unchanged-input": "assert scores.shape == (2, 5)",
+    "cpu/repeated-function": """
+users, positive, negative = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 2])
+difference = (weight[users] * (weight[negative] - weight[positive])).sum(1)
+assert torch.allclose(loss_of(users, positive, negative), F.softplus(difference).mean())
+""",
     "cpu/samples-again": "assert loss.ndim == 0",
     "cpu/evaluation-every-step": "assert accuracy == 0.5",
     "cpu/growing-work": "assert 0 <= float(accuracy) <= 1",

@@ -1,0 +1,53 @@
+"""Calls that operators run in, by the frames that are on the stack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from advisor.record import callers, places
+
+
+@pytest.fixture(autouse=True)
+def _here() -> Iterator[None]:
+    places.begin()
+    yield
+    places.begin()
+
+
+def inner(calls: callers.Calls) -> callers.Callers:
+    return calls.at(sys._getframe())
+
+
+def test_two_calls_of_one_line_are_two() -> None:
+    calls = callers.Calls()
+    one, other = (inner(calls) for _ in range(2))
+    assert one.places[-1] == other.places[-1]
+    assert callers.shared(one, other) < len(one.calls) == len(other.calls)
+
+
+def test_two_operators_of_one_call_share_it() -> None:
+    calls = callers.Calls()
+    frame = sys._getframe()
+    one, other = calls.at(frame), calls.at(frame)
+    assert callers.shared(one, other) == len(one.calls)
+    assert one.places[one.first_below(len(one.calls))] == one.places[-1]
+
+
+def test_a_call_that_has_ended_holds_no_number() -> None:
+    """What a call between the two was given is let go: its frame may be taken again."""
+    calls = callers.Calls()
+    one = inner(calls)
+    calls.at(sys._getframe())
+    other = inner(calls)
+    assert callers.shared(one, other) == len(one.calls) - 1
+    calls.clear()
+    assert callers.shared(one, inner(calls)) == 0
+
+
+@pytest.mark.parametrize(("shared", "place"), [(1, 0), (2, 1), (3, 1), (4, None)])
+def test_the_first_line_below_what_is_shared(shared: int, place: int | None) -> None:
+    """Of the calls the second and the fourth are a library's."""
+    assert callers.Callers((("a.py", 1), ("b.py", 2)), (7, 8, 9, 10), (0, 2)).first_below(shared) == place
