@@ -17,7 +17,11 @@ from fuzz.structure import damaged
 from fuzz.world import Files, World
 
 BESIDE = "capture.json"
-_LAYER = (("aten::addmm", "sgemm_128x64_nn"), ("aten::bmm", "sgemm_64x64_nt"), ("aten::gelu", "gelu_elementwise_kernel"))
+_LAYER = (
+    ("aten::addmm", "sgemm_128x64_nn"),
+    ("aten::bmm", "sgemm_64x64_nt"),
+    ("aten::gelu", "gelu_elementwise_kernel"),
+)
 _OTHER = 0.2
 _HOSTILE = 0.7
 """The share of the captures that are damaged; of the replays, those of the other inputs, and some besides."""
