@@ -1,8 +1,8 @@
 """Text that is generated token by token: the time in Python between the model's run for one token and that for the next.
 
-A run begins with the lookup of its tokens and ends with its last product, which scores the vocabulary. It is a token's where few are
-looked up, and attention compares few queries with more keys. Between two runs the program chooses a token, turns it into text,
-and looks whether to go on.
+A run begins with the lookup of its tokens and ends with its last product, which scores the vocabulary. It is a token's where few
+are looked up, and attention compares few queries with more keys. Between two runs the program chooses a token, turns it into
+text, and looks whether to go on.
 """
 
 from __future__ import annotations
