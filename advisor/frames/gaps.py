@@ -73,8 +73,8 @@ SCHEMA = Schema(
                 "100 us or more, launching nothing"),
         text("copying_op", "of an accelerator whose copies have no calls of the runtime: operator that makes its copies itself and "
              "waits for one of them meanwhile; NULL where all of its copies are known to go one way"),
-        integer("token_ns", "ns", "what of it the host is in Python between the model's run for one token and that for the next, in "
-                "no operator and no call: it chooses the token, turns it into text; 0 where no shapes were recorded"),
+        integer("token_ns", "ns", "what of it the host is in Python between the model's run for one token and that for the next, "
+                "in no operator and no call: it chooses the token, turns it into text; 0 where no shapes were recorded"),
         integer("token_runs", "", "such runs of the model, for a token each, in the recording"),
         *OF_GAPS,
     ),
