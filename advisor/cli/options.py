@@ -230,7 +230,7 @@ class Reading:
         arguments["snapshot"] = self.snapshot
         arguments["capture"] = self.capture
         arguments["gpu"] = self.gpu
-        return {name: value for name, value in arguments.items() if value or name == "gpu" and value is not None}
+        return {name: value for name, value in arguments.items() if value or (name == "gpu" and value is not None)}
 
 
 device = click.option(

@@ -509,8 +509,10 @@ class _Run:
         table = self.evaluator.frame(frame, ("device", weight), cost)[rows]
         if "device" not in table:
             return []
-        whole = table.groupby("device")[weight].sum().sort_values(ascending=False, kind="stable")
-        return [int(device) for device, part in whole.items() if device >= 0 and part >= _SMALL_PART * whole.sum()]
+        device, part = table["device"].to_numpy(np.int64), table[weight].to_numpy(np.int64)
+        by_device = {number: int(part[device == number].sum()) for number in distinct(device[device >= 0]).tolist()}
+        least = _SMALL_PART * sum(by_device.values())
+        return sorted((number for number in by_device if by_device[number] >= least), key=lambda n: -by_device[n])
 
     def places(self, frame: str, rows: Bools, cost: Ints | None) -> list[Place]:
         """List the places in the source where the rows are, by what they cost."""
