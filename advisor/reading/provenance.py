@@ -98,7 +98,7 @@ class _Codes(dict[str, int]):
 
 
 def _calls(graphs: list[list[Call]], count: int) -> list[Call | None]:
-    """What each of *count* calls of a name in one run of a graph is; None where it may be one of several."""
+    """The call that each of *count* calls of a name in one run of a graph is; None where it may be one of several."""
     if len({call for calls in graphs for call in calls}) == 1:
         return [graphs[0][0]] * count
     fits = [calls for calls in graphs if len(calls) == count]

@@ -26,7 +26,7 @@ _PRODUCTS = frozenset(("aten::linear", "aten::addmm", "aten::mm", "aten::matmul"
 _MOST = 8
 """Tokens of a sequence in one run: the next one, or some that were guessed. A prompt has more, or as many as keys."""
 _BEFORE_NS, _BEHIND_NS = 400_000, 100_000
-"""What the profiler takes where it begins a step, on two cores: 0.2 to 0.5 ms before the mark and 0.1 ms behind it."""
+"""Time of the profiler itself where it begins a step, on two cores: 0.2 to 0.5 ms before the mark and 0.1 ms behind it."""
 
 
 def between_tokens(context: Context) -> Spans:
