@@ -54,6 +54,7 @@ _ADVICE = {
     "other-process": "Record the process that runs the model, with its own schedule: shares of this window say little of it.",
     "device": "Nothing, if the device is right: torch writes deviceProperties into traces of CUDA and of newer ROCm.",
     "graph-origins": "Record the start too, in which the graphs are captured, with stacks, and give that trace as --capture FILE.",
+    "provenance": "Nothing, if the file is of the same program: a call that may be one of several keeps what the trace says of it.",
     "graph-capture": "Nothing, if FILE is the start of the same program: what it does not tell surely stays empty.",
     "not-recorded": "Where that matters, record the run with torch.profiler and export_chrome_trace('trace.json.gz').",
     "graphs-whole": "Record their kernels: nsys profile --cuda-graph-trace=node. It slows the replays down: take times from here.",
@@ -79,6 +80,7 @@ class Trace:
         kept: Kept | None = None,
         rates: Iterable[Hardware] = (),
         capture: stream.Recorded | None = None,
+        gpu: int | None = None,
     ) -> None:
         self.path = path
         self.machine = ""
@@ -86,6 +88,11 @@ class Trace:
         self._kept = kept
         self.libraries = tuple(libraries)
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None, rates)
+        if gpu is not None:
+            self._recording.asked = gpu
+            if gpu not in self._recording.devices:
+                used = ", ".join(map(str, sorted(self._recording.devices))) or "none"
+                raise UsageError(f"{path}: GPU {gpu} did no work here; those that did: {used}")
         if capture is not None:
             self._recording.capture = Recording(capture, self._recording.libraries)
         self._context = Context(self._recording)
@@ -348,6 +355,8 @@ def read(
     device: str | None = None,
     capture: str | None = None,
     snapshot: str | None = None,
+    provenance: str | None = None,
+    gpu: int | None = None,
     cache: bool | float = False,
     progress: Progress | None = None,
 ) -> Trace:
@@ -358,7 +367,9 @@ def read(
     of devices, which come before the advisor's table. *steps*
     ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
     open. *snapshot* is the path of a memory snapshot of the same run, *capture* that of the trace in which the graphs that are
-    replayed were captured: kernels have operator, module and line of it.
+    replayed were captured: kernels have operator, module and line of it. *provenance* is that of the log or JSON in which Inductor
+    wrote which lines its kernels compute. *gpu* is the device that findings and figures speak of,
+    where one process drives several; else the busiest.
     *device* is what the trace was recorded on, such as "MI300X", for one that does not name it. *cache*
     looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
     *progress* is called, as the file is read, with how many bytes are done, and of how many (None for a pipe).
@@ -392,7 +403,11 @@ def read(
             from advisor.reading.snapshot import attach
 
             recorded, kept = attach(recorded, snapshot), None
+        if provenance is not None:
+            from advisor.reading import provenance as inductor
+
+            recorded, kept = inductor.attach(recorded, provenance), None
         beside = stream.read(capture) if capture is not None else None
-    trace = Trace(recorded, source or public(path), libraries, kept, rates, beside)
+    trace = Trace(recorded, source or public(path), libraries, kept, rates, beside, gpu)
     trace.machine = machine_of(path)
     return trace

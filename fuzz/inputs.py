@@ -15,6 +15,7 @@ from fuzz.values import TOKENS
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _STRUCTURE = 0.55  # of all inputs; the others are damaged as bytes
 _PACKED = 0.15
+_PACKED_DAMAGED = 0.7
 _BOTH_SHARE = 0.1
 
 LAYOUTS: list[dict[str, Any]] = [{}, {"separators": (",", ":")}, {"indent": 1}, {"sort_keys": True}]
@@ -29,11 +30,16 @@ def make(rng: Random, seeds: list[tuple[str, Root]]) -> tuple[str, bytes]:
     damage = "structure" if structural else "bytes"
     if not structural or rng.random() < _BOTH_SHARE:
         text = edited(rng, text)
-    if rng.random() < _PACKED:
-        text = gzip.compress(text, 1, mtime=0)
-        if rng.random() < 0.7:
-            text, damage = edited(rng, text), f"{damage}, gzip"
+    text, damage = packed(rng, text, damage)
     return f"{damage}: {name}", text
+
+
+def packed(rng: Random, data: bytes, damage: str) -> tuple[bytes, str]:
+    """In some of the inputs the file as gzip, mostly damaged as such; and the damage."""
+    if rng.random() >= _PACKED:
+        return data, damage
+    data = gzip.compress(data, 1, mtime=0)
+    return (edited(rng, data), f"{damage}, gzip") if rng.random() < _PACKED_DAMAGED else (data, damage)
 
 
 def encode(root: Any, rng: Random) -> bytes:

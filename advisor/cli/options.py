@@ -219,6 +219,8 @@ class Reading:
     device: str | None = None
     capture: str | None = None
     snapshot: str | None = None
+    provenance: str | None = None
+    gpu: int | None = None
 
     def arguments(self, settings: Config) -> dict[str, Any]:
         """Make the arguments of ``advisor.read``. Raises ``UsageError`` for two parts at once."""
@@ -228,7 +230,9 @@ class Reading:
         arguments = {"steps": self.steps, "window_ms": self.window, "device": self.device, "cache": cache}
         arguments["snapshot"] = self.snapshot
         arguments["capture"] = self.capture
-        return {name: value for name, value in arguments.items() if value}
+        arguments["provenance"] = self.provenance
+        arguments["gpu"] = self.gpu
+        return {name: value for name, value in arguments.items() if value or (name == "gpu" and value is not None)}
 
 
 device = click.option(
@@ -259,6 +263,15 @@ reading = group(
         help="The trace of the start, in which the graphs were captured: it says which operators are replayed.",
     ),
     snapshot,
+    click.option(
+        "--provenance",
+        metavar="FILE",
+        shell_complete=completion.files,
+        help="Inductor's log of what its kernels compute (INDUCTOR_PROVENANCE=1 TORCH_TRACE=DIR): their lines.",
+    ),
+    click.option(
+        "--gpu", type=int, metavar="N", help="Speak of GPU N, where one process drives several [the busiest]."
+    ),
     no_cache,
 )
 

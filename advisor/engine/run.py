@@ -50,6 +50,8 @@ HALF = 0.5
 """Share of a finding's cost from which on rows decide which fix fits."""
 _WEIGHS = 0.1
 """Share of a finding's cost from which on a row of its table is named in the fix."""
+_SMALL_PART = 0.1
+"""Part of what a finding's rows cost below which the device that they are of is not named."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
     "gpu": f"Record the GPU too: profile({_ACTIVITIES}), with no other profiler attached to the process.",
@@ -496,7 +498,21 @@ class _Run:
             fix=msgspec.convert(fix, Fix, from_attributes=True),
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),
+            devices=self.devices(frame, rows, cost),
         )
+
+    def devices(self, frame: str, rows: Bools, cost: Ints | None) -> list[int]:
+        """List the devices that the rows are of, by what they cost; none where the process drives but one."""
+        weight = self.evaluator.weight(frame, rows)
+        if (self.facts.get("devices_used") or 0) < 2 or weight is None:
+            return []
+        table = self.evaluator.frame(frame, ("device", weight), cost)[rows]
+        if "device" not in table:
+            return []
+        device, part = table["device"].to_numpy(np.int64), table[weight].to_numpy(np.int64)
+        by_device = {number: int(part[device == number].sum()) for number in distinct(device[device >= 0]).tolist()}
+        least = _SMALL_PART * sum(by_device.values())
+        return sorted((number for number in by_device if by_device[number] >= least), key=lambda n: -by_device[n])
 
     def places(self, frame: str, rows: Bools, cost: Ints | None) -> list[Place]:
         """List the places in the source where the rows are, by what they cost."""

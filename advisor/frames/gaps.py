@@ -24,6 +24,7 @@ from advisor.timeline.ledger import CAUSES, CODE, IDLE
 from advisor.timeline.memory import freeing_ns
 from advisor.timeline.owners import OWNERS, Neighbours, Stretches, neighbours
 from advisor.timeline.owners import find as find_owners
+from advisor.timeline.tokens import between_tokens, token_runs
 
 SCHEMA = Schema(
     "gaps",
@@ -72,6 +73,9 @@ SCHEMA = Schema(
                 "100 us or more, launching nothing"),
         text("copying_op", "of an accelerator whose copies have no calls of the runtime: operator that makes its copies itself and "
              "waits for one of them meanwhile; NULL where all of its copies are known to go one way"),
+        integer("token_ns", "ns", "what of it the host is in Python between the model's run for one token and that for the next, "
+                "in no operator and no call: it chooses the token, turns it into text; 0 where no shapes were recorded"),
+        integer("token_runs", "", "such runs of the model, for a token each, in the recording"),
         *OF_GAPS,
     ),
 )  # fmt: skip
@@ -166,6 +170,8 @@ def build(context: Context) -> pd.DataFrame:
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
         "copying_op": context.labels(_copying(context, head), context.names),
+        "token_ns": covered(context.once(between_tokens), start, start + dur),
+        "token_runs": np.full(count, len(context.once(token_runs)[0])),
         **of_gaps(context, start, dur, following),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})

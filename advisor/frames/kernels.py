@@ -84,6 +84,7 @@ SCHEMA = Schema(
         text("fused", "operators that Inductor fused into the kernel, by its name; NULL for other kernels"),
         text("generated", "file of the code that Inductor generated for it, the user's folder left out; NULL where not recorded",
              "args.kernel_file"),
+        text("fused_lines", "lines of the program that it computes, where Inductor's provenance was given beside (--provenance)"),
         text("generated_sizes", "sizes that Inductor chose for that code, such as XBLOCK=2, R0_BLOCK=2048; NULL where not recorded",
              "args.kernel_kwargs"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
@@ -282,14 +283,19 @@ def _fused(context: Context, name: Ints) -> object:
 
 
 def _generated(context: Context, launch: Ints) -> dict[str, object]:
-    """Columns on the code of generated kernels, as their launch's operator says: its file, and sizes that were chosen for it."""
+    """Columns on the code of generated kernels, by their launch's operator: its file, sizes chosen for it, lines it computes."""
     texts, codes = context.recording.recorded.texts, context.op_column(launch, "generated")
-    files, sizes = [""] * len(texts), [""] * len(texts)
+    files, sizes, lines = ([""] * len(texts) for _ in range(3))
     for code in distinct(codes[codes >= 0]).tolist():
-        file, _, chosen = texts[code].partition("\n")
+        file, chosen, computed = [*texts[code].split("\n"), "", ""][:3]
         files[code] = clean_path(file) if file != "None" else ""
+        lines[code] = computed
         sizes[code] = ", ".join(_SIZE.findall(chosen))
-    return {"generated": context.labels(codes, files), "generated_sizes": context.labels(codes, sizes)}
+    return {
+        "generated": context.labels(codes, files),
+        "generated_sizes": context.labels(codes, sizes),
+        "fused_lines": context.labels(codes, lines),
+    }
 
 
 def _counts_threads(context: Context, launch: Ints) -> Bools:

@@ -94,7 +94,6 @@ class Annotations:
         self.marks: list[dict[str, Any] | None] = [None] * count
         self.damaged = 0
         self._texts: dict[bytes, str] = {}
-        self._values: dict[bytes, Any] = {}
         self._raws: dict[bytes, Raw] = {}
 
     def take(self, row: Any, sequence: Any, start: Any, stop: Any) -> None:
@@ -159,27 +158,27 @@ class Annotations:
     def _others(self, name: str, rows: list[int], starts: list[int], stops: list[int]) -> None:
         """Lists, objects and doubles: each distinct one is decoded once."""
         field = FIELDS.get(name)
-        raw = field is not None and field.raw
+        if field is not None and field.raw and name not in MARKS:
+            pieces = [self._data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+            known = {piece: self._raw(piece) for piece in dict.fromkeys(pieces)}
+            sound = [(row, raw) for row, piece in zip(rows, pieces, strict=True) if (raw := known[piece]) is not None]
+            self.damaged += len(rows) - len(sound)
+            self._put(field, [row for row, _ in sound], [raw for _, raw in sound])
+            return
         for row, start, stop in zip(rows, starts, stops, strict=True):
-            piece = self._data[start:stop]
             try:
-                if piece not in self._values:
-                    self._values[piece] = decode(piece, 0, len(piece), 0)
-                    if raw:
-                        self._raws[piece] = Raw(json.dumps(self._values[piece]).encode())
+                self._set(name, [row], [decode(self._data, start, stop, 0)])
             except Malformed:
                 self.damaged += 1
-                continue
-            if raw and piece in self._raws:
-                setattr(self._args(row), field.name, self._raws[piece])  # type: ignore[union-attr]
-            else:
-                self._set(name, [row], [self._values[piece]])
 
-    def _args(self, row: int) -> Args:
-        args = self.args[row]
-        if args is None:
-            args = self.args[row] = Args()
-        return args
+    def _raw(self, piece: bytes) -> Raw | None:
+        """The JSON of a value; None where it is malformed."""
+        if piece not in self._raws:
+            try:
+                self._raws[piece] = Raw(json.dumps(decode(piece, 0, len(piece), 0)).encode())
+            except Malformed:
+                return None
+        return self._raws[piece]
 
     def _set(self, name: str, rows: list[int], values: Sequence[Any]) -> None:
         if name in MARKS:
@@ -191,8 +190,16 @@ class Annotations:
         field = FIELDS.get(name)
         if field is None:
             return
+        self._put(field, rows, [_default(field, field.value(value)) for value in values])
+
+    def _put(self, field: Field, rows: list[int], values: Sequence[Any]) -> None:
+        """Give the args of these rows the values of a field. A loop of few calls: all args of a file pass here."""
+        args, name = self.args, field.name
         for row, value in zip(rows, values, strict=True):
-            setattr(self._args(row), field.name, _default(field, field.value(value)))
+            held = args[row]
+            if held is None:
+                held = args[row] = Args()
+            setattr(held, name, value)
 
     def _slow(self, row: int, sequence: int, start: int, stop: int) -> None:
         """Take in one annotation of another order, or with an interned name."""

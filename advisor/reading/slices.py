@@ -30,8 +30,9 @@ def ends(is_end: npt.NDArray[np.bool_], time: Ints, track: Ints) -> tuple[Ints, 
     blocked = bool(unordered.any())
     if not blocked:
         block = np.zeros(len(is_end), np.int64)
-    _, key = np.unique(np.stack([block, track]), axis=1, return_inverse=True)
-    key = key.reshape(-1)
+    # Tracks are numbered first: pairs of numbers are sorted ten times as fast as pairs of rows.
+    _, lane = np.unique(track, return_inverse=True)
+    _, key = np.unique(block * (int(lane.max()) + 1) + lane, return_inverse=True)
     count = np.bincount(key[begins]), np.bincount(key[is_end], minlength=int(key.max()) + 1)
     opened = np.zeros(int(key.max()) + 1, np.int64)
     opened[: len(count[0])] = count[0]

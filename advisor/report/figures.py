@@ -132,6 +132,8 @@ def circumstances(analysis: Analysis) -> list[str]:
     """Return devices, steps, torch and rank: what is said beside the trace's name."""
     trace, steps = analysis.trace, analysis.summary.steps
     parts = devices(analysis)
+    if len(trace.devices) > 1 and analysis.summary.device is not None:
+        parts.append(f"figures of GPU {analysis.summary.device}")
     parts.append(f"{steps} step{'s' if steps != 1 else ''}" if steps else "no steps")
     if trace.torch:
         parts.append(f"torch {clean(trace.torch)}")
@@ -667,6 +669,12 @@ def user_frame(place: Place) -> str:
         return ""
     line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
+
+
+def gpus(finding: Finding) -> str:
+    """Return ``GPU 1`` or ``GPUs 1 and 0`` where a process drives several; else nothing."""
+    numbers = [str(device) for device in finding.devices]
+    return f"GPU{'s' if len(numbers) > 1 else ''} {' and '.join(numbers)}" if numbers else ""
 
 
 def describe(place: Place) -> Text:

@@ -562,6 +562,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "for all others."
         ),
     ] = None
+    devices: Annotated[
+        list[int],
+        doc(
+            "Where one process drives several GPUs: those whose time its rows take or leave idle, the most first; those under a "
+            "tenth of it left out. Empty for all others."
+        ),
+    ] = []
     more: Annotated[
         Wording,
         doc("What the rule rests on, when its symptom is harmless, and background; empty where `why` says all."),

@@ -83,6 +83,8 @@ class Recording:
         self.libraries = tuple(libraries)
         self._kept = kept  # may know the host's forest from last time
         self.part = recorded.part
+        self.asked: int | None = None
+        """The device that findings are to speak of, in place of the busiest."""
         self.capture: Recording | None = None
         """Recording of the capture of the graphs that are replayed here, where one was given beside."""
         clean(recorded)
@@ -176,11 +178,11 @@ class Recording:
 
     @cached_property
     def devices(self) -> list[int]:
-        """Devices with GPU work, the busiest first."""
+        """Devices with GPU work, the busiest first; before it the one that was asked for."""
         work = self.work
         ids = distinct(work.device).tolist()
         busy = {device: self.busy(device).length for device in ids}
-        return sorted(ids, key=lambda device: (-busy[device], device))
+        return sorted(ids, key=lambda device: (device != self.asked, -busy[device], device))
 
     def busy(self, device: int) -> Spans:
         """When the device did any work."""

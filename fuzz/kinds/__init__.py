@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-OTHERS = ("baseline", "rule", "settings", "recorded", "ranks", "pftrace", "nsys", "rocprof", "snapshot")
+OTHERS = ("baseline", "rule", "settings", "recorded", "ranks", "pftrace", "nsys", "rocprof", "snapshot", "capture")
 KINDS = ("trace", *OTHERS)
 _PERIOD = 4 * len(OTHERS)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fuzz import documents
 from fuzz.builders import nsys, served
-from fuzz.inputs import edited
+from fuzz.inputs import edited, packed
 from fuzz.kinds import trace
 from fuzz.world import Files, World
 
@@ -66,6 +66,7 @@ def make(rng: Random, _world: World) -> tuple[str, Files]:
         data, damage = _changed(rng, data), "rows"
     if damage == "bytes" or rng.random() < 0.2:
         data = data[:100] + edited(rng, data[100:]) if rng.random() < 0.8 else edited(rng, data)
+    data, damage = packed(rng, data, damage)
     return damage, {trace.NAME: data}
 
 

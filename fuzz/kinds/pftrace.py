@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 from random import Random
 
 from fuzz.builders import content, encode, number, varint
-from fuzz.inputs import edited
+from fuzz.inputs import edited, packed
 from fuzz.kinds import trace
 from fuzz.seeds import Root
 from fuzz.structure import damaged
 from fuzz.world import Files, World
 
 _STRUCTURE = 0.4
-_PACKED = 0.2
 _HOSTILE = 0.25
 TOKENS = [
     *[b"\x0a", b"\x0a\x00", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", b"\xff" * 12],
@@ -34,10 +32,7 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
         data, damage = data + b"".join(rng.choice(_MAKERS)(rng) for _ in range(3)), f"{damage}, hostile"
     if not structural or rng.random() < 0.2:
         data = edited(rng, data, TOKENS)
-    if rng.random() < _PACKED:
-        data = gzip.compress(data, 1, mtime=0)
-        if rng.random() < 0.5:
-            data, damage = edited(rng, data), f"{damage}, gzip"
+    data, damage = packed(rng, data, damage)
     return f"{damage}: {name}", {trace.NAME: data}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz import documents
 from fuzz.builders import rocprof
-from fuzz.inputs import edited
+from fuzz.inputs import edited, packed
 from fuzz.kinds import trace
 from fuzz.world import Files, World
 
@@ -27,6 +27,7 @@ def make(rng: Random, _world: World) -> tuple[str, Files]:
     data = json.dumps(root).encode()
     if damage == "bytes" or rng.random() < 0.2:
         data = edited(rng, data)
+    data, damage = packed(rng, data, damage)
     return damage, {trace.NAME: data}
 
 

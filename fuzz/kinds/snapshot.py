@@ -11,7 +11,7 @@ import advisor
 from advisor.errors import TraceError
 from fuzz import checks, documents
 from fuzz.builders import snapshot
-from fuzz.inputs import edited
+from fuzz.inputs import edited, packed
 from fuzz.kinds import trace
 from fuzz.world import Files, World
 
@@ -79,6 +79,7 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
     data = pickle.dumps(value, rng.choice([2, 4, 4, 5]))
     if damage == "bytes" or rng.random() < 0.3:
         data = data[:2] + edited(rng, data[2:], TOKENS)
+    data, damage = packed(rng, data, damage)
     files = {"beside.pickle": data, trace.NAME: world.trace} if rng.random() < 0.5 else {trace.NAME: data}
     return damage + (", beside a trace" if len(files) == 2 else ""), files
 

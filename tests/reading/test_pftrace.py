@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pftrace import content, encode, number
 
@@ -24,6 +24,7 @@ from advisor.reading.stream import Recorded
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 
+UNTIMED = settings(deadline=None)  # beside other work, an example takes any time
 # What JSON holds, and .pftrace does not: the builder's devices are named, and its kernels have an occupancy.
 _NOT_HELD = (
     "deviceProperties",
@@ -243,6 +244,7 @@ def test_a_slice_without_an_end_stays_open() -> None:
     assert left == 2
 
 
+@UNTIMED
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 200), st.integers(0, 3)), min_size=1, max_size=40))
 def test_any_block_gives_back_its_ends(slices: list[tuple[int, int, int]]) -> None:
     begin = np.array(
@@ -259,6 +261,7 @@ def test_any_block_gives_back_its_ends(slices: list[tuple[int, int, int]]) -> No
 # ---- the wire format
 
 
+@UNTIMED
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20))
 def test_varints_come_back(values: list[int]) -> None:
     from support.pftrace import varint
@@ -271,6 +274,7 @@ def test_varints_come_back(values: list[int]) -> None:
     assert after.tolist() == [*places[1:].tolist(), len(data)][: len(values)]
 
 
+@UNTIMED
 @given(st.binary(max_size=200))
 def test_fields_of_any_bytes_stay_inside_their_message(data: bytes) -> None:
     size = len(data)

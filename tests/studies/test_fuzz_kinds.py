@@ -85,6 +85,7 @@ FEW = {
     "nsys": 6,
     "rocprof": 3,
     "snapshot": 6,
+    "capture": 3,
 }
 
 
@@ -120,6 +121,7 @@ PLANTED = [
     ("nsys", "advisor.reading.nsys.read", raises, "ValueError: a planted mistake"),
     ("rocprof", "advisor.reading.rocprof.read", raises, "ValueError: a planted mistake"),
     ("snapshot", "advisor.reading.snapshot.parse", raises, "ValueError: a planted mistake"),
+    ("capture", "advisor.timeline.graph_origins._captures", raises, "ValueError: a planted mistake"),
 ]
 
 
@@ -139,10 +141,10 @@ def test_a_planted_mistake_is_found(
 def test_three_of_four_numbers_are_traces_and_each_kind_has_its_own() -> None:
     from fuzz import kinds
 
-    assert Counter(map(kinds.kind_of, range(360))) == {"trace": 270, **dict.fromkeys(kinds.OTHERS, 10)}
+    assert Counter(map(kinds.kind_of, range(400))) == {"trace": 300, **dict.fromkeys(kinds.OTHERS, 10)}
     assert kinds.numbers(0, 40, kinds.KINDS) == range(40)
-    assert list(kinds.of(["rule"], kinds.numbers(0, 3, ["rule"]))) == [7, 43, 79]
-    assert list(kinds.of(["rule"], kinds.numbers(8, 2, ["rule"]))) == [43, 79]
+    assert list(kinds.of(["rule"], kinds.numbers(0, 3, ["rule"]))) == [7, 47, 87]
+    assert list(kinds.of(["rule"], kinds.numbers(8, 2, ["rule"]))) == [47, 87]
     with pytest.raises(ValueError, match="not rules"):
         kinds.chosen("rule,rules")
 

@@ -843,6 +843,16 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "inference/uncached-prefix": prompted,
     "inference/copied-cache": generation,
     "inference/host-sampling": generation,
+    "inference/token-python": lambda scope: {
+        **generation(scope),
+        "length": 9,
+        "cache": None,
+        "token": torch.zeros(1, 1, dtype=torch.long),
+        "tokens": [],
+        "tokenizer": SimpleNamespace(decode=lambda tokens: " ".join(map(str, tokens))),
+        "text": "",
+        "stop": "0 0",
+    },
     "distributed/devices-in-turn": lambda scope: {
         "gpus": [torch.device("cpu")] * 2,
         "first": scope["model"],

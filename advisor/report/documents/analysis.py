@@ -220,7 +220,10 @@ def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
 def _first_place(finding: Finding) -> doc.Text:
     place = next(iter(finding.where), None)
     text = place and (figures.user_frame(place) or place.library or place.module or place.op)
-    return doc.Span(text, "path") if text else ABSENT
+    gpus = figures.gpus(finding)
+    if not text:
+        return gpus or ABSENT
+    return (doc.Span(text, "path"), f", {gpus}") if gpus else doc.Span(text, "path")
 
 
 def findings(
@@ -256,6 +259,7 @@ def _full(
     if len(finding.where) > most:
         places.append(f"and {len(finding.where) - most} more{detail.hint}")
     facts += doc.labelled("where", places)
+    facts += doc.labelled("on", [figures.gpus(finding)] if finding.devices else [])
     settings = [(doc.Span(setting.as_run, "code"), figures.advice(setting)) for setting in finding.settings]
     facts += doc.labelled("run with", settings)
     yield doc.Facts(facts)

@@ -458,9 +458,13 @@ def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
 
 
 def where(finding: Finding) -> str:
-    """Return the place to look at first: the user's own line, else the library's, the module or the operator; may be empty."""
-    place = next(iter(finding.where), None)
-    return "" if place is None else clean(figures.user_frame(place) or place.library or place.module or place.op or "")
+    """Return the place to look at first: the user's own line, else the library's, the module or the operator; may be empty.
+
+    Where one process drives several GPUs, also the one whose time it is.
+    """
+    place, gpus = next(iter(finding.where), None), figures.gpus(finding)
+    text = place and (figures.user_frame(place) or place.library or place.module or place.op)
+    return ", ".join(part for part in (clean(text or ""), gpus) if part)
 
 
 def words(finding: Finding) -> str:
