@@ -15,7 +15,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.intervals import Ints, distinct, fetch, summed
 from advisor.timeline.calls import OP
 from advisor.timeline.ledger import OWNED
-from advisor.timeline.memory import LARGE_BYTES, NS_A_BYTE, behind_frees, instants
+from advisor.timeline.memory import LARGE_BYTES, NS_A_BYTE, behind_frees, instants, lifetimes
 
 _ALLOCATES = re.compile(r"^aten::(?:new_)?empty(?:_like|_strided|_quantized|_permuted)?$|^aten::resize_(?:as_)?$")
 """Operators that give memory and write none: the operator around them does."""
@@ -53,12 +53,14 @@ def fresh_memory(tree: Tree) -> Occurrences | None:
     large = np.flatnonzero((events["device"] < 0) & (events["bytes"] >= LARGE_BYTES))
     if not _mapped(tree, large):
         return None
+    # What lives on (weights that are loaded, an optimizer's state) would be mapped once by any allocator.
+    large = large[lifetimes(context)["freed_ns"][large] >= 0]
     freed, rate = _given_back(tree)
     writer = _operator(tree, large, writes=True)
     gone = np.flatnonzero((events["device"] < 0) & (events["bytes"] <= -LARGE_BYTES))
     last = _operator(tree, gone, writes=False)
     node = distinct(np.concatenate([writer[writer >= 0], last[last >= 0]]))
-    if not len(node) or (writer < 0).all():
+    if (writer < 0).all():
         return None
 
     def total(operators: Ints, rows: Ints) -> Ints:
