@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
-_TOLD = 0.01
+_TOLD, _BEYOND = 0.01, 1.05
 TRAINING = frozenset({"batch"})
 """Actions whose fixes change what the program learns, and so do coarser numbers."""
 
@@ -334,6 +334,10 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     same = {rule: prices.parts[rule] for rule, lead in prices.done_by.items() if lead == finding.rule}
     listed = {rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms}
     basis += _with_same(listed, ": each counts after those before it")
+    alone = other_alone(saving, prices.alone.get(finding.rule), whole_ms)
+    reached = replay.high * claim.returns[1] * (finding.cost_ms + prices.host.get(finding.rule, 0.0))
+    if alone is not None and alone["high"] > _BEYOND * reached and replay.action in ("remove", "merge"):
+        basis += "; alone it returns idle time before its launches as well, which is another finding's"
     return msgspec.structs.replace(
         finding,
         after=None,
@@ -346,6 +350,6 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
             high_share=high / whole_ms,
             basis=basis,
             recorded_ms=recorded,
-            alone_ms=other_alone(saving, prices.alone.get(finding.rule), whole_ms),
+            alone_ms=alone,
         ),
     )

@@ -12,9 +12,9 @@ from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE
 
 # Fewer steps than this do not tell a leak from buffers that fill once.
 _LEAST_STEPS = 5
-_LARGE_BYTES = 32 << 20
+LARGE_BYTES = 32 << 20
 """Memory of this size and more the C library gives back to the system at once: its largest threshold for that (mallopt(3))."""
-_NS_A_BYTE = 0.1
+NS_A_BYTE = 0.1
 """ns that giving a byte back takes at most: 0.040 to 0.092, by the median 0.051, in 81 stretches of a model on the CPU, 8.9 GB."""
 _COLUMNS = ("device", "bytes", "address", "allocated", "reserved", "thread")
 
@@ -49,13 +49,19 @@ def _numbers(context: Context, allocators: list[int]) -> dict[int, int]:
 def freeing_ns(context: Context, start: Ints, end: Ints) -> Ints:
     """Return what of each stretch outside operators lies behind the free of a large tensor of the host's: the system takes its
     memory back meanwhile. It is no longer than that takes for the bytes freed."""
+    behind, freed = behind_frees(context, start, end)
+    shorter: Ints = np.minimum(behind, np.rint(freed * NS_A_BYTE).astype(np.int64))
+    return shorter
+
+
+def behind_frees(context: Context, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return, of each stretch, the ns behind the first free of a large tensor of the host's in it, and the bytes freed in it."""
     events = context.once(instants)
-    large = (events["device"] < 0) & (events["bytes"] <= -_LARGE_BYTES)
+    large = (events["device"] < 0) & (events["bytes"] <= -LARGE_BYTES)
     at, freed = events["start_ns"][large], np.append(0, np.cumsum(-events["bytes"][large]))
     first, last = np.searchsorted(at, start), np.searchsorted(at, end)
-    behind = np.maximum(end - fetch(at, np.where(last > first, first, -1)), 0)
-    most = np.rint((freed[last] - freed[first]) * _NS_A_BYTE).astype(np.int64)
-    return np.where(last > first, np.minimum(behind, most), 0)
+    behind = np.where(last > first, end - fetch(at, np.where(last > first, first, -1)), 0)
+    return np.maximum(behind, 0), freed[last] - freed[first]
 
 
 def curve(context: Context) -> dict[str, Ints]:

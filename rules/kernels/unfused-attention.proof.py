@@ -77,6 +77,23 @@ def inference_has_the_forward_alone() -> TraceBuilder:
 
 
 # Without shapes what is pointwise throughout between two products around a softmax is still attention.
+MHA = "Ask nn.MultiheadAttention for no weights (need_weights=False)"
+
+
+# The user's own code cannot change the products: the layer makes them, as it is asked for weights.
+@fires(cost_ms=1.1, occurrences=3, fix=MHA)
+def attention_of_torchs_own_layer() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    for step in range(3):
+        with (
+            b.step(),
+            b.python("train.py(20): forward"),
+            b.python("torch/nn/modules/activation.py(1043): forward"),
+        ):
+            attend(b, 1000 * (step + 1), 512)
+    return b
+
+
 @fires(cost_ms=2.65, occurrences=3)
 def no_shapes_recorded() -> TraceBuilder:
     return model(shapes=False)

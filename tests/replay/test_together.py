@@ -197,3 +197,12 @@ def test_a_search_for_algorithms_stands_beside_another_format_of_numbers(tmp_pat
     assert search.saving is not None
     assert search.saving.alone_ms == {"low": 0.0, "high": pytest.approx(0.3 * 6.0, rel=0.02)}
     assert search.saving.high_ms < 0.3 * 6.0 / 2
+
+
+def test_what_returns_idle_time_of_others_alone_says_so() -> None:
+    """Attention of 18 us a step on a GPU that waits for the host 84 % of the time: alone its launches go as well, up to 46 us."""
+    (found,) = [one for one in analyzed("h100_transformer_run2").findings if one.rule == "kernels/unfused-attention"]
+    assert found.saving is not None
+    assert found.saving.alone_ms is not None
+    assert found.saving.alone_ms["high"] > 2 * found.cost_ms
+    assert "which is another finding's" in found.saving.basis

@@ -106,7 +106,9 @@ def test_a_model_on_the_cpu_beside_a_gpu() -> None:
     # 3.7 to 4.9 s take 96 ms on the GPU.
     assert left.saving is not None
     assert about(left.saving.high_ms, 4_867 - 96)
-    assert left.saving.high_ms < 4_867
+    assert 4_570 < left.saving.high_ms < 4_867
+    # Tensors of the CPU, 44.6 GB of them of 32 MiB and more, need no memory of the system there: 436 ms of freeing go as well.
+    assert found(result, "cpu/fresh-memory").done_by == "cpu/gpu-left-idle"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ SCHEMA = Schema(
              "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before), shrunk-late (pointwise operators on "
              "an image that is then resized or pooled to half of its positions or fewer), weight-penalty (squares, absolute values "
              "or norms of parameters that are part of the loss), cast-weight (of a layer, from float to 16 bits, inside of it; on "
-             "the CPU)"),
+             "the CPU), fresh-memory (that the system has just given, which an operator on the CPU is the first to write; or "
+             "that is given back)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -71,7 +72,8 @@ SCHEMA = Schema(
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
                 "repeated-slicing, unrolled-cell, growing-prefix, copied-model, separate-layers, separate-heads, class-loop, "
-                "weight-penalty or fft-shift on the CPU the Python that leads to its operators"),
+                "weight-penalty or fft-shift on the CPU the Python that leads to its operators, of fresh-memory the time behind it "
+                "in which memory is given back"),
         integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix or of separate-layers; "
                 "parameters of a copied-model or a weight-penalty; heads of separate-heads; different "
                 "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients that "
@@ -110,11 +112,12 @@ SCHEMA = Schema(
              "does not, of a class-loop what a count or sum of each element once does not, of an expanded all copies but one, of "
              "uneven-rows what is padding, of an fft-shift what a factor in its place does not, of attention squared, of an "
              "uncached-prefix its share of the width, likewise, and of padded-rows what of it goes where widths are rounded up to "
-             "a few, of a shrunk-late the positions that go, of a weight-penalty what a step does not take to add its gradient; "
-             "NULL for other kinds"),
+             "a few, of a shrunk-late the positions that go, of a weight-penalty what a step does not take to add its gradient, "
+             "of fresh-memory what mapping pages and giving them back is reckoned to take; NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
-        integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
+        integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; of fresh-memory what is given "
+                "anew; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied, of prompts of "
                 "an uncached-prefix; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys, of separate-heads of values; NULL where unknown"),

@@ -21,6 +21,7 @@ from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
+from advisor.frames.patterns.fresh_memory import fresh_memory
 from advisor.frames.patterns.gathered import gathered_layers
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.growing_prefix import growing_prefixes
@@ -111,6 +112,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     padded_rows,
     weight_penalties,
     cast_weights,
+    fresh_memory,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
