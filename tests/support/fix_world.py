@@ -898,6 +898,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "gpu-idle/host-function": lambda scope: {
         "find_device": lambda model: torch.device("cpu"),
+        "block": nn.ReLU(),
         "batches": [scope["x"]],
     },
     "gpu-idle/eager-parts": lambda scope: {
