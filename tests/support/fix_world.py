@@ -819,6 +819,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "x": torch.rand(BATCH, 8),
         "w": torch.rand(8, 8),
     },
+    "kernels/narrow-reduction": lambda scope: {name: torch.rand(16) for name in "abc"},
     "kernels/far-from-limit": lambda scope: {
         **{name: torch.rand(2, 4, 16, 16) for name in "qkv"},
         "bias": torch.rand(1, 4, 16, 16),
