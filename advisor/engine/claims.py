@@ -39,7 +39,8 @@ class Claim:
 
     ``after`` names the rules whose fixes leave nothing to save, None where something is left. ``returns`` are the parts of what
     it owns that its assumptions, the cautious and the hopeful one, are shares of. ``acts`` are the keys of what its fix does.
-    ``weight`` is what its rows' kind makes of both, and part of ``returns``.
+    ``weight`` is what its rows' kind makes of both, and part of ``returns``. ``shorter`` are those of the rows that only get
+    shorter where the fix removes others: their launches stay.
     """
 
     rule: Rule
@@ -52,6 +53,7 @@ class Claim:
     returns: tuple[float, float] = (1.0, 1.0)
     acts: frozenset[str] = frozenset()
     weight: float = 1.0
+    shorter: Bools | None = None
 
     @property
     def rank(self) -> ranking.Place:

@@ -434,7 +434,8 @@ class _Run:
                 self.fail(rule, error, "replay.weight")
                 continue
             returns = (returns[0] * weight, returns[1] * weight)
-            claims.append(Claim(rule, rows, segments[ledger.counted[segments]], returns=returns, weight=weight))
+            counted = segments[ledger.counted[segments]]
+            claims.append(Claim(rule, rows, counted, returns=returns, weight=weight, shorter=self.shorter(rule, rows)))
         bare = self.trace.unprofiled
         times = (bare.dur_ns, bare.counted_ns, bare.step_ms) if bare is not None else None
         return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times, self.weighed)
@@ -460,6 +461,13 @@ class _Run:
             return 1.0
         weight = self.evaluator.weigh(rule.match.frame, rows, rule.compiled.weight, cost)
         return 1.0 if weight is None else min(max(weight, 0.0), 1 / max(rule.replay.high, 1e-9))
+
+    def shorter(self, rule: Rule, rows: Bools) -> Bools | None:
+        """Flag the rows of a rule whose launches stay where its fix removes others'; None where all go, or nobody knows."""
+        if rule.compiled.launches is None:
+            return None
+        gone = self.evaluator.masks(rule.match.frame, {"launches": rule.compiled.launches})["launches"]
+        return None if isinstance(gone, Exception) else rows & ~gone
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, alike, fetch
+from advisor.intervals import Bools, Ints, alike, covered, fetch, union
 from advisor.timeline.context import Context
 
 _REST_NS = 100_000
@@ -30,6 +30,14 @@ _PARTS = 4
 """A result is cut into as many parts at most (query, key and value; the gates of a cell), or joined from as many."""
 _READER = 6
 """A reduction's result is broadcast over what it reduced within so many kernels: shift, root and scale come between."""
+_ADDS, _SCALES = (
+    frozenset(("aten::add", "aten::add_")),
+    frozenset(("aten::mul", "aten::mul_", "aten::div", "aten::div_")),
+)
+_PRODUCTS = frozenset(("aten::mm", "aten::bmm"))
+_SMALLER = 4
+"""A factor is scaled in place of the result where it has a fourth of the elements or fewer."""
+EPILOGUES = ("bias", "scale")
 _GRADIENTS = re.compile(r"AccumulateGrad$|^torch::distributed::(?:ddp::)?reducer|^torch\.distributed\.ddp\.reducer")
 _LIST = re.compile(r"\[([\d,\s]*)\]")
 
@@ -48,14 +56,15 @@ class Sorts:
 
 @dataclass(frozen=True)
 class Chains:
-    """Of each kernel: length and number of its chain (0 and -1 for none), whether it is half of a gate, and the length of the
-    run around a normalization that it belongs to (0 for none).
+    """Of each kernel: length and number of its chain (0 and -1 for none), whether it is half of a gate, the length of the run
+    around a normalization that it belongs to (0 for none), and what it does to the product before it (place in ``EPILOGUES``, -1).
     """
 
     length: Ints
     number: Ints
     gated: Bools
     around_norm: Ints
+    epilogue: Ints
 
 
 def chains(context: Context, sorts: Sorts) -> Chains:
@@ -66,8 +75,9 @@ def chains(context: Context, sorts: Sorts) -> Chains:
     work, rows = context.recording.work, context.kernel_rows
     size = len(rows)
     found = Chains(
-        np.zeros(size, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.bool_), np.zeros(size, np.int64)
-    )
+        np.zeros(size, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.bool_), np.zeros(size, np.int64),
+        np.full(size, -1, np.int64),
+    )  # fmt: skip
     # Gradients are added up and put into buckets as they come: that is no part of what runs before and after it.
     along = sorts.pointwise & ~_of_gradients(context, work.launch[rows])
     kept = np.flatnonzero(along | ~sorts.pointwise)
@@ -81,6 +91,7 @@ def chains(context: Context, sorts: Sorts) -> Chains:
     near = np.append(False, same & (start[1:] - work.end[rows][:-1] <= _REST_NS) & (step[1:] == step[:-1]))
     launch = work.launch[rows]
     found.gated[order] = _gates(context, launch, along, near, sorts.multiplies[order])
+    found.epilogue[order] = _epilogues(context, rows, along, near)
     another = _another_operator(context, launch, work.name[rows])
     norms = sorts.normalizes[order]
     along |= _bridges(context, launch, along, near, sorts.joins[order], sorts.reduces[order])
@@ -145,6 +156,53 @@ def _gate(first: str, product: str, second: str) -> bool:
     result, factors = _result(first), [_size(shape) for shape in _shapes(product)]
     read = [_size(shape) for shape in _shapes(second)]
     return result > 1 and result not in factors and read.count(result) >= 2 and _product(product) == result
+
+
+def _epilogues(context: Context, rows: Ints, along: Bools, near: Bools) -> Ints:
+    """Say what pointwise kernels right behind a matrix product do to its result: its place in ``EPILOGUES``; -1 of others.
+
+    A row is added to all rows of it, as linear's bias is, or all of it is scaled by one number, as a smaller factor could be.
+    Where ranks sum their results between the two, the bias has to come behind that.
+    """
+    work = context.recording.work
+    launch = work.launch[rows]
+    out = np.full(len(launch), -1, np.int64)
+    dims, texts = context.op_column(launch, "dims"), context.shape_texts
+    op = fetch(context.recording.host.name, fetch(context.recording.host.attributes.op, launch))
+    product = np.array([name in _PRODUCTS for name in context.names] or [False], np.bool_)
+    if not product.any():
+        return out
+    asked = along & near & (op >= 0) & (dims >= 0)
+    asked &= np.append(False, product[op[:-1]] & (op[:-1] >= 0) & (dims[:-1] >= 0))
+    places = np.flatnonzero(asked)
+    sums = union(work.start[work.communication], work.end[work.communication])
+    places = places[covered(sums, work.end[rows][places - 1], work.start[rows][places]) == 0]
+    for at in places.tolist():
+        name, factors, own = context.names[op[at]], texts[dims[at - 1]], texts[dims[at]]
+        if name in _ADDS and _adds_a_row(factors, own):
+            out[at] = 0
+        elif name in _SCALES and _scales(factors, own):
+            out[at] = 1
+    return out
+
+
+@lru_cache(maxsize=4096)
+def _adds_a_row(factors: str, own: str) -> bool:
+    """Tell whether an addition takes the result of a product of two matrices, and one row as long as its rows."""
+    shapes, matrices = _shapes(own), _shapes(factors)
+    if len(shapes) != 2 or any(len(shape) != 2 for shape in matrices):
+        return False
+    whole, row = sorted(shapes, key=_size, reverse=True)
+    result, width = _product(factors), whole[-1]
+    return 0 < result == _size(whole) > width == matrices[-1][-1] and _size(row) == row[-1] == width
+
+
+@lru_cache(maxsize=4096)
+def _scales(factors: str, own: str) -> bool:
+    """Tell whether an operator scales the result of a product by one number, and one of the factors is far smaller."""
+    shapes, result = _shapes(own), _product(factors)
+    least = min(map(_size, _shapes(factors)), default=0)
+    return len(shapes) == 1 and 0 < result == _size(shapes[0]) and _SMALLER * least <= result
 
 
 def _around(context: Context, launch: Ints, single: Bools, norms: Bools, near: Bools) -> Ints:

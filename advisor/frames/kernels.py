@@ -12,7 +12,7 @@ import pandas as pd
 from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
-from advisor.frames.chains import Sorts, chains
+from advisor.frames.chains import EPILOGUES, Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
@@ -68,6 +68,8 @@ SCHEMA = Schema(
                 "concatenations between them, and the reductions that are broadcast over what they reduced (shapes tell it)"),
         integer("chain_id", "", "that chain; -1"),
         flag("gated", "a pointwise kernel of a gate: its partner lies behind a product that, by the shapes, cannot read it"),
+        text("epilogue", "of a pointwise kernel right behind a matrix product, by the shapes: bias, a row added to all rows of the "
+             "result, or scale, one number on all of it where a factor is a fourth as large or less; NULL of others"),
         integer("norm_chain", "", "kernels in the run around a normalization of torch's that it is in, 0: that, and pointwise "
                 "kernels right before and behind, which may read what it wrote"),
         flag("pointwise", "elementwise by name"),
@@ -168,6 +170,7 @@ def _by_name(context: Context) -> dict[str, object]:
         "chain_length": found.length,
         "chain_id": found.number,
         "gated": found.gated,
+        "epilogue": context.labels(found.epilogue, EPILOGUES),
         "norm_chain": found.around_norm,
         "pointwise": pointwise,
         "at_convolution": beside,

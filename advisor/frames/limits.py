@@ -33,8 +33,8 @@ REASON_COLUMNS = (
     text("reason", "what its sizes say of a kernel under 0.8 of that: misaligned, matrix-vector, tiny, few-tiles, thin, "
          "partial-wave; of convolutions depthwise, grouped, patches, few-channels, channels-first, odd-channels, transposed, "
          "dilated, uneven-window; of attention wide-numbers, mask, bias (of each head's own numbers), head-size, dropout, "
-         "one-query; of others strided, mixed-types, narrow-rows, channels-first; '' for none of these; NULL near the limit and "
-         "where that is unknown"),
+         "one-query; of others strided, mixed-types, narrow-rows, narrow-sums (of a few neighbours in memory), channels-first; '' "
+         "for none of these; NULL near the limit and where that is unknown"),
     integer("narrow_side", "", "smaller side of a product's result: 1 for a matrix times a vector; NULL for other work"),
     real("remedied_ns", "ns", "the time that the same work takes without that reason: by its tiles, or as an H100 reached it; NULL "
          "without a reason"),

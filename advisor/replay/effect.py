@@ -134,7 +134,9 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
         at[graph.work] = np.arange(len(graph.work))
         # How much of an exchange hides is what weighs its rows; calls that become one go either way.
         calls = min(share / max(claim.weight, share), 1.0) if frame is FRAMES["collectives"] else share
-        _on_device(context, graph, keep, at[works], action, share, calls)
+        _on_device(context, graph, keep, at[works], action, share)
+        if action in ("remove", "merge"):
+            _not_launched(context, graph, keep, at[_removed(context, frame, claim)], calls)
         if replay.floor == "link":
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
@@ -220,7 +222,7 @@ def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans)
     elif replay is not None and replay.action in ("remove", "merge"):
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
-        launches = _launching(graph, at[_works(context, frame, claim)])
+        launches = _launching(graph, at[_removed(context, frame, claim)])
     else:
         return 0.0
     inner, ops = (np.zeros(len(graph), np.bool_), EMPTY) if whole else _called(context, graph, launches)
@@ -291,23 +293,32 @@ def _works(context: Context, frame: Frame, claim: Claim) -> Ints:
     return owners[owners >= 0]
 
 
-def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float, calls: float) -> None:
+def _removed(context: Context, frame: Frame, claim: Claim) -> Ints:
+    """The work of rows that go with their launches, where a rule says that others only get shorter."""
+    if claim.shorter is None or frame.rows.work is None:
+        return _works(context, frame, claim)
+    return frame.rows.work(context)[claim.rows & ~claim.shorter]
+
+
+def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float) -> None:
     at = at[at >= 0]
     if action == "hide":
         owned = context.work_cost[graph.work[at]] / np.maximum(graph.dur[at], 1)
         keep.dur[at] = 1 - share * np.minimum(owned, 1.0)
         return
     keep.dur[at] = 1 - share
-    if action in ("remove", "merge"):
-        launches = _launching(graph, at)
-        inner, ops = _called(context, graph, launches)
-        loss = np.where(inner, 0.0, calls * launches)
-        # Nor does a copy that is gone hold the host.
-        keep.free = np.maximum(keep.free, np.where(_held(graph), calls * launches, 0.0))
-        keep.call *= 1 - loss
-        keep.think *= 1 - loss * _removable(context, graph)
-        if len(ops.start):
-            _on_host(graph, keep, ops, calls)
+
+
+def _not_launched(context: Context, graph: Graph, keep: Keep, at: Ints, calls: float) -> None:
+    launches = _launching(graph, at)
+    inner, ops = _called(context, graph, launches)
+    loss = np.where(inner, 0.0, calls * launches)
+    # Nor does a copy that is gone hold the host.
+    keep.free = np.maximum(keep.free, np.where(_held(graph), calls * launches, 0.0))
+    keep.call *= 1 - loss
+    keep.think *= 1 - loss * _removable(context, graph)
+    if len(ops.start):
+        _on_host(graph, keep, ops, calls)
 
 
 def _launching(graph: Graph, at: Ints) -> Floats:

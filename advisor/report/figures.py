@@ -539,6 +539,7 @@ REASONS = {
     "strided": "operands in different memory orders",
     "mixed-types": "operands of different types",
     "narrow-rows": "narrow rows",
+    "narrow-sums": "sums of a few neighbours",
 }
 """Words for the reasons that sizes tell."""
 _ALIKE = 1.1

@@ -11,6 +11,17 @@ from advisor.roofline.work import Sizes
 _NARROW = 256
 """Elements of a row up to which a block that normalizes it has more threads than loads."""
 _ROWS = 4096
+_SHORT = 32
+"""Neighbours in memory under which a reduction over them fills no warp: its threads load one number each."""
+_REDUCED = {
+    **dict.fromkeys(
+        ("aten::sum", "aten::nansum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::logsumexp",
+         "aten::any", "aten::all", "aten::max", "aten::min", "aten::argmax", "aten::argmin", "aten::count_nonzero"), 1
+    ),
+    "aten::norm": 2,
+    "aten::linalg_vector_norm": 2,
+}  # fmt: skip
+"""Places of the dimensions that are reduced."""
 _NORMALIZED = {
     "aten::native_layer_norm": (1, 2),
     "aten::_fused_rms_norm": (1, 2),
@@ -29,6 +40,7 @@ def of_memory(kind: str, signature: Signature) -> Sizes | None:
         "strided": kind in ("pointwise", "copy") and _differently_ordered(signature),
         "mixed-types": kind == "pointwise" and _mixed(signature),
         "narrow-rows": kind == "normalization" and _narrow(signature, source),
+        "narrow-sums": kind == "reduction" and _short(signature, source),
         "channels-first": kind == "normalization" and "batch_norm" in signature.name and channels_first(source),
     }
     traits = tuple(name for name, holds in found.items() if holds)
@@ -71,6 +83,19 @@ def _mixed(signature: Signature) -> bool:
         if tensor.elements == largest and tensor.type and is_floating(tensor.type)
     }
     return len(kinds) > 1
+
+
+def _short(signature: Signature, source: Tensor) -> bool:
+    """Tell whether a reduction takes a few neighbours in memory each time, and nothing further out."""
+    place, shape, strides = _REDUCED.get(signature.name), source.shape, source.strides
+    dims = signature.operand(place).numbers if place is not None and place < len(signature.operands) else None
+    if not dims or (strides is not None and (len(strides) != len(shape) or not all(strides))):
+        return False
+    steps = strides or tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
+    gone = {dim % len(shape) for dim in dims}
+    inner = sorted((at for at, size in enumerate(shape) if size > 1), key=lambda at: steps[at])[: len(gone)]
+    width = math.prod(shape[at] for at in gone)
+    return set(inner) == gone and 1 < width < _SHORT and source.elements // width >= _ROWS
 
 
 def _narrow(signature: Signature, source: Tensor) -> bool:

@@ -208,6 +208,7 @@ class Draft(Reader):
                 yield f"{key} rows", Request(fix.rows, frame, columns, values, where=f"{key}.rows")
             if file.replay is not None:
                 yield "weight", Request(file.replay.weight, frame, columns, values, number=True, where="replay.weight")
+                yield "launches", Request(file.replay.launches, frame, columns, values, where="replay.launches")
             slot, items = ("evidence", match.evidence) if match.evidence else ("default", FRAMES[frame].evidence)
             for item in items:
                 yield slot, Request(item, frame, columns, values, True, item=True, where="match.evidence")
@@ -230,7 +231,7 @@ class Draft(Reader):
             return self.conditions.get(slot, [None])[0]
 
         compiled = Compiled(
-            **{slot: single(slot) for slot in ("given", "when", "where", "having", "weight")},
+            **{slot: single(slot) for slot in ("given", "when", "where", "having", "weight", "launches")},
             evidence=tuple(self.conditions.get("evidence") or self.conditions.get("default") or ()),
             shown=tuple(
                 (single(f"settings {at} where"), single(f"settings {at} advice"))

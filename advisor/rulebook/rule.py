@@ -213,6 +213,10 @@ class Replay(Table, frozen=True):
         str,
         Meta(description=f"over the frame: how often a row returns low and high; the rows' mean by cost counts{_SQL}"),
     ] = ""
+    launches: Annotated[
+        str,
+        Meta(description=f"over the frame: rows whose launches go with them; the kernels of others get shorter{_SQL}"),
+    ] = ""
 
     def within(self, times: float | None) -> Replay:
         """The price that follows from rows becoming up to *times* as fast; as it is where that is not known.
@@ -324,6 +328,7 @@ class Compiled(msgspec.Struct, frozen=True):
     where: Condition | None = None
     having: Condition | None = None
     weight: Condition | None = None
+    launches: Condition | None = None
     evidence: tuple[Condition, ...] = ()
     shown: tuple[tuple[Condition | None, Condition | None], ...] = ()
     fixes: tuple[Condition | None, ...] = ()

@@ -59,6 +59,8 @@ _API = re.compile(r"^(?:cuda|cu[A-Z]|hip|ze[A-Z]|mu[A-Z]|musa)")
 # What loads lazily loads at most of its first calls: of one or two slow ones among many, a thread was held up.
 _COLD_CALLS, _COLD_SHARE, _SURELY_NS = 3, 0.1, 30_000_000
 _STEADY_STEP, _LATER = 2, 3
+# The second step of a recording selects for one new shape as the later ones do, give or take a tenth, or for many first ones.
+_ALIKE = 1.1
 # A model is moved parameter by parameter, before anything runs on it.
 _PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
 _KERNEL_LAUNCH, _COPIES = re.compile(r"Launch(?!HostFunc)"), re.compile(r"Memcpy")
@@ -97,11 +99,15 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
 def recurring_selection(recording: Recording, table: Startup) -> Bools:
     """Flag selections that go on in the steady part: behind the first two steps, in several steps.
 
-    A program with a few shapes selects for each once, and is done. Where shapes vary it never is: that is no start-up.
+    A program with a few shapes selects for each once, and is done. Where shapes vary it never is: that is no start-up, and the
+    second step's is none either, unless it takes longer than each that follows.
     """
-    later = (table.kind == SELECTION) & (recording.host_step_of(table.start) >= _STEADY_STEP)
-    steps = distinct(recording.host_step_of(table.start[later]))
-    flags: Bools = later & (len(steps) >= _LATER)
+    step, dur = recording.host_step_of(table.start), table.end - table.start
+    later = (table.kind == SELECTION) & (step >= _STEADY_STEP)
+    steps = distinct(step[later])
+    second = (table.kind == SELECTION) & (step == _STEADY_STEP - 1)
+    longest = max((int(dur[later & (step == number)].sum()) for number in steps.tolist()), default=0)
+    flags: Bools = (later | (second & (dur[second].sum() <= _ALIKE * longest))) & (len(steps) >= _LATER)
     return flags
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.frames.copies import parse as copied
 from advisor.frames.limits import FAR
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
 from advisor.results.elsewhere import Elsewhere
@@ -19,8 +20,10 @@ from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.ledger import BUSY
+from advisor.timeline.recording import COPY
 from advisor.views import owners
 from advisor.views.owners import Owner
+from advisor.views.phrasing import without_anonymous
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
 _LEAST, _MOST = 0.05, 3
@@ -36,6 +39,7 @@ _IN_PHASE = {
     "optimizer": "the optimizer's step",
     "zero_grad": "zero_grad",
 }
+_BEFORE_COPIES = "what precedes copies to the GPU"
 
 
 def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Elsewhere]:
@@ -192,15 +196,26 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
 
 
 def _of_phases(context: Context, segments: Ints) -> list[Owner]:
-    """Divide idle time by the part of a training step that the work behind it was launched in."""
+    """Divide idle time by the part of a training step that the work behind it was launched in.
+
+    What lies before a batch's copy to the device is no launch of the forward pass: there the batch is made.
+    """
     if not context.training() or not context.recording.host.size:
         return []
-    ledger = context.ledger
+    ledger, work = context.ledger, context.recording.work
+    dur = ledger.dur_ns[segments]
     following = launch_behind(context, ledger.end_ns[segments])
+    sent = [
+        code for code in distinct(work.name[work.kind == COPY]).tolist() if copied(context.names[code])[0] == "HtoD"
+    ]
+    batch = np.isin(following, work.launch[np.isin(work.name, sent)]) & (following >= 0)
     phase = context.phases(following)
-    known = (following >= 0) & (phase >= 0)
-    total = summed(phase[known], ledger.dur_ns[segments][known], len(PHASES))
-    return [Owner(_IN_PHASE[name], int(ns)) for name, ns in zip(PHASES, total, strict=True) if ns and name in _IN_PHASE]
+    known = (following >= 0) & (phase >= 0) & ~batch
+    total = summed(phase[known], dur[known], len(PHASES))
+    found = [
+        Owner(_IN_PHASE[name], int(ns)) for name, ns in zip(PHASES, total, strict=True) if ns and name in _IN_PHASE
+    ]
+    return [*found, Owner(_BEFORE_COPIES, int(dur[batch].sum()))] if batch.any() else found
 
 
 def _add(total: dict[str, int], names: Sequence[str], codes: Ints, dur: Ints) -> None:
@@ -211,4 +226,4 @@ def _add(total: dict[str, int], names: Sequence[str], codes: Ints, dur: Ints) ->
 
 def _short(kernel: str) -> str:
     """Cut a kernel's name before its template and its parameters."""
-    return kernel.removeprefix("void ").partition("<")[0].partition("(")[0].strip() or kernel
+    return without_anonymous(kernel.removeprefix("void ")).partition("<")[0].partition("(")[0].strip() or kernel

@@ -230,9 +230,14 @@ def fitted(candidates: Iterable[str]) -> str:
     return textwrap.shorten(text, LINES * COLUMNS - 20, placeholder=" …")
 
 
+def without_anonymous(name: str) -> str:
+    """Leave out of a C++ name the namespace that has no name, which is two words in brackets."""
+    return name.replace("(anonymous namespace)::", "")
+
+
 def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name of the trace; where it is long, its ends ("call under place") or last whole words, or one word cut."""
-    text = " ".join(name.split())
+    text = without_anonymous(" ".join(name.split()))
     if len(text) <= longest:
         return text
     within, under, place = text.rpartition(" under ")

@@ -40,6 +40,17 @@ def a_library_walks_its_hooks() -> TraceBuilder:
     return behind(calling(HOOKS, 9000), work_us=1000, device="AMD Instinct MI300X")
 
 
+# torch's own code around each block: there is nothing to call once.
+@fires(
+    cost_ms=3,
+    severity="medium",
+    line="train.py:20",
+    fix="Let checkpoint keep no random state (preserve_rng_state=False)",
+)
+def a_checkpoint_that_saves_the_state_of_random_numbers() -> TraceBuilder:
+    return behind(calling("torch/utils/checkpoint.py(1491): _checkpoint_without_reentrant_generator"))
+
+
 # Both are priced, so the fix names both; the third takes under a tenth.
 @fires(
     cost_ms=10.5,

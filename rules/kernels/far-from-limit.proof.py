@@ -50,6 +50,28 @@ def attention(backend: str, kernel: str, device: str = H100) -> TraceBuilder:
     return b
 
 
+# A number for each head, query and key, as ALiBi's: it need not be read.
+@fires(
+    cost_ms=30.0,
+    severity="medium",
+    fix="Compute the bias inside the attention (flex_attention), or read less of it",
+)
+def attention_with_a_bias_of_each_head() -> TraceBuilder:
+    b = TraceBuilder(H100)
+    qkv, bias = [2, 16, 4096, 64], [1, 16, 4096, 4096]
+    for _ in range(4):
+        with b.step():
+            with b.op(
+                "aten::_scaled_dot_product_efficient_attention",
+                shapes=[qkv, qkv, qkv, bias],
+                strides=[[4096 * 1024, 64, 1024, 1]] * 3 + [[16 * 4096**2, 4096**2, 4096, 1]],
+                dtypes=["c10::BFloat16"] * 4,
+            ):
+                b.kernel("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel)", us=30_000)
+            b.sync()
+    return b
+
+
 # A product of 137 GFLOP, and a convolution of 237, take an H100 under half a ms: plain compiling leaves them to the library.
 @fires(cost_ms=2.0, fix="Let the compiler try kernels of its own for these products")
 def a_product() -> TraceBuilder:

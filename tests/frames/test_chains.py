@@ -92,6 +92,35 @@ def test_a_gate_lies_around_a_product(product: list[Any], reads: list[Any], gate
 
 
 @pytest.mark.parametrize(
+    ("op", "reads", "epilogue"),
+    [
+        ("aten::add", [WIDE, [2048], []], "bias"),
+        ("aten::add_", [[2048], [4, 16, 2048], []], "bias"),  # of a batch of sequences, and the other way round
+        ("aten::add", [WIDE, [1, 2048], []], "bias"),
+        ("aten::add", [WIDE, [64, 1], []], None),  # a column
+        ("aten::add", [WIDE, WIDE, []], None),
+        ("aten::sub", [WIDE, [2048], []], None),
+        ("aten::add", [[64, 4096], [4096], []], None),  # another tensor
+        ("aten::mul", [WIDE, [2048]], None),  # a gain: a number for each column
+        ("aten::mul", [WIDE, []], "scale"),
+        ("aten::div", [[4, 16, 2048], []], "scale"),
+        ("aten::mul", [NARROW, []], None),
+    ],
+)
+def test_a_bias_or_a_scale_right_behind_a_product(
+    op: str, reads: list[Any], epilogue: str | None, tmp_path: Path
+) -> None:
+    found = column("epilogue", [("aten::mm", [NARROW, [512, 2048]]), (op, reads)], tmp_path)
+    assert found[1] == epilogue or (epilogue is None and found[1] != found[1])
+
+
+def test_a_scale_of_a_result_with_twice_the_elements_of_a_factor_stays(tmp_path: Path) -> None:
+    factors = [[1024, 512], [512, 1024]]
+    found = column("epilogue", [("aten::mm", factors), ("aten::mul", [[1024, 1024], []])], tmp_path)
+    assert found[1] != found[1]
+
+
+@pytest.mark.parametrize(
     ("calls", "expected"),
     [
         ([("aten::add", [W, W]), ("aten::native_layer_norm", [W, BIAS, BIAS]), ("aten::gelu", [W])], [3, 3, 3]),

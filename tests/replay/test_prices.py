@@ -683,3 +683,28 @@ def test_a_forward_pass_that_is_not_run_again_takes_the_host_no_time_though_the_
     gone = (1 - keep.think) * np.maximum(replay.graph.think, 0)
     # And the 210 us that lead to the first launch go with it, as with any that is removed.
     assert gone.sum() / 4e3 == pytest.approx(1_210)
+
+
+@pytest.mark.parametrize("norm_us", [50, 400])
+def test_kernels_that_only_get_shorter_are_launched_as_before(norm_us: int) -> None:
+    """Ten convolutions with two transposes of 20 us, which the host launches in 30, and ten batch norms, which take it longer.
+
+    The host limits the step: with the transposes its 20 times 30 us go, however long it takes to launch a batch norm.
+    """
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB", host_us=0, latency_us=0, with_stack=False)
+    names = ("nchwToNhwcKernel", "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc", "nhwcToNchwKernel")
+    for _ in range(5):
+        with b.step():
+            for _ in range(10):
+                with b.op("aten::cudnn_convolution"):
+                    for name in names:
+                        b.idle(us=30)
+                        b.kernel(f"void cudnn::ops::{name}<__half, __half, float>", us=20)
+                with b.op("aten::cudnn_batch_norm"):
+                    b.idle(us=norm_us)
+                    b.kernel("void cudnn::bn_fw_tr_1C11_kernel_NCHW<__half, float>", us=20, grid=(64, 1, 1))
+            b.sync()
+    found = next(one for one in advisor.analyze(built(b)).findings if one.rule == "kernels/layout-transpose")
+    assert found.saving is not None
+    price = found.saving.alone_ms or {"low": found.saving.low_ms, "high": found.saving.high_ms}
+    assert 0.15 < price["low"] <= price["high"] <= 0.65

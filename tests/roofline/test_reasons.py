@@ -173,6 +173,32 @@ def test_a_kernel_that_an_h100_runs_slowly_has_its_reason(name: str) -> None:
     assert efficiency < reasons.NEAR
 
 
+def test_a_sum_of_seven_neighbours_is_slow_for_their_number_and_takes_as_long_in_columns_as_measured() -> None:
+    found, _, said = weighed("sum_of_seven")
+    assert found == "narrow-sums"
+    assert abs(said - float(str(truth("sum_of_seven")["gain"]))) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dims", "expected"),
+    [
+        ([1 << 20, 7], [7, 1], [1], "narrow-sums"),
+        ([1 << 20, 7], [7, 1], [-1], "narrow-sums"),
+        ([1 << 20, 3, 3], [9, 3, 1], [1, 2], "narrow-sums"),
+        ([7, 1 << 20], [1, 7], [0], "narrow-sums"),
+        ([7, 1 << 20], [1 << 20, 1], [0], ""),  # neighbours are of different sums
+        ([1 << 20, 7], [7, 1], [0], ""),
+        ([1 << 20, 7], [7, 1], [0, 1], ""),
+        ([1 << 20, 3, 3], [9, 3, 1], [0, 2], ""),
+        ([1 << 20, 32], [32, 1], [1], ""),  # a warp's load
+        ([1000, 7], [7, 1], [1], ""),
+    ],
+)
+def test_sums_of_a_few_neighbours(shape: list[int], strides: list[int], dims: list[int], expected: str) -> None:
+    work = of("aten::sum", shape, [], [], [], strides=[strides, [], [], []], values=["", str(dims), "False", ""])
+    assert reason(work, H100) == expected
+
+
 @pytest.mark.parametrize("name", ["near_add", "near_attention", "near_conv", "near_mm", "near_mm_fp16"])
 def test_a_kernel_near_its_limit_has_no_reason(name: str) -> None:
     found, efficiency, _ = weighed(name)

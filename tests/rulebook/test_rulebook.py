@@ -163,6 +163,7 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"match.having": "bytes > 1"}, ""),
         ({"replay.weight": "name"}, "replay.weight: must be a number, but is VARCHAR"),
         ({"replay.weight": "bytes > 1"}, "replay.weight: must be a number, but is BOOLEAN"),
+        ({"replay.launches": "sum(bytes) > 1"}, "replay.launches: the aggregate sum() is not allowed here"),
         ({"replay.weight": "sum(bytes)"}, "replay.weight: the aggregate sum() is not allowed here"),
         ({"match.evidence": ["nam"]}, "match.evidence: no column 'nam' in frame 'copies'; nearest: name"),
         ({"match.evidence": "name"}, "match.evidence: must be a list of texts"),

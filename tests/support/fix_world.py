@@ -824,6 +824,20 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "x": torch.rand(BATCH, 8),
         "w": torch.rand(8, 8),
     },
+    "kernels/narrow-reduction": lambda scope: {name: torch.rand(16) for name in "abc"},
+    "kernels/far-from-limit": lambda scope: {
+        **{name: torch.rand(2, 4, 16, 16) for name in "qkv"},
+        "bias": torch.rand(1, 4, 16, 16),
+        "slopes": torch.rand(4),
+    },
+    "kernels/product-epilogue": lambda scope: {
+        "rows": torch.rand(BATCH, 8),
+        "weight": torch.rand(8, 4),
+        "bias": torch.rand(4),
+        "q": torch.rand(2, 16, 4),
+        "k": torch.rand(2, 16, 4),
+        "scale": 0.5,
+    },
     "kernels/patch-convolution": lambda scope: {
         "self": SimpleNamespace(),
         "width": 8,
@@ -913,6 +927,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "gpu-idle/host-function": lambda scope: {
         "find_device": lambda model: torch.device("cpu"),
+        "block": nn.ReLU(),
         "batches": [scope["x"]],
     },
     "gpu-idle/eager-parts": lambda scope: {

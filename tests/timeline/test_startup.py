@@ -473,8 +473,20 @@ def test_selection_that_goes_on_is_a_cause_of_its_own(device: str, tmp_path: Pat
                 with b.op("aten::addmm", shapes=[[number, 64]]):
                     b.idle(us=own)
                     b.kernel("gemm", us=10)
-    # Of the first two steps, which warm up.
-    assert found(b, tmp_path) == [("selection", "aten::addmm", 900)] * 2
+    # Of the first step, which warms up. The second's is of a new shape like the later ones'.
+    assert found(b, tmp_path) == [("selection", "aten::addmm", 900)]
+
+
+@both
+def test_a_second_step_that_selects_for_longer_than_later_ones_is_start_up(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for number, selection in enumerate((900, 1800, 900, 900, 900, 900)):
+        with b.step():
+            for own in (selection, 20, 20, 20):
+                with b.op("aten::addmm", shapes=[[number, 64]]):
+                    b.idle(us=own)
+                    b.kernel("gemm", us=10)
+    assert found(b, tmp_path) == [("selection", "aten::addmm", 900), ("selection", "aten::addmm", 1800)]
 
 
 def test_a_first_wait_for_a_device_of_which_nothing_is_recorded(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from advisor.results.analysis import Analysis
 from advisor.results.elsewhere import Elsewhere
 from advisor.testing import TraceBuilder
 from advisor.trace import read
+from advisor.views.elsewhere import build
 
 
 def of(b: TraceBuilder, folder: Path) -> list[tuple[str, str, float]]:
@@ -100,6 +101,36 @@ def test_time_behind_the_free_of_a_large_tensor_lies_in_its_freeing(mib: int, wh
         b.idle(1000)
     b.op("aten::mm", us=6000)
     assert ("host", where, 2.0) in of(b, tmp_path)
+
+
+def test_idle_before_a_batch_s_copy_is_no_launch_of_the_forward_pass(tmp_path: Path) -> None:
+    # Before the copy the host makes the batch, in pieces: 2 ms of a step lie there, and 1 behind it.
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(4):
+        with b.step():
+            for _ in range(4):
+                b.idle(us=400)
+                with b.op("aten::lift_fresh", us=100):
+                    pass
+            b.copy("HtoD", 1000, us=10, pinned=True)
+            b.idle(us=1000)
+            with b.op("aten::mm", seq=number):
+                b.kernel("volta_sgemm_128x64_nn", us=100)
+            with b.backward("MmBackward0", number):
+                b.kernel("volta_sgemm_128x64_nt", us=100)
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    found = {part.where: part.ms for part in build(context, 3.2, ()) if part.cause == "host"}
+    assert found.keys() == {"what precedes copies to the GPU", "launches of the forward pass"}
+    assert found["launches of the forward pass"] == pytest.approx(1, abs=0.2)
+
+
+def test_a_namespace_without_a_name_is_no_part_of_a_kernel_s(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            b.kernel("at::cuda::(anonymous namespace)::spin_kernel(long)", us=3000)
+            b.sync()
+    assert ("compute", "at::cuda::spin_kernel", 3.0) in of(b, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -503,6 +503,7 @@ def test_of_a_template_what_it_is_of_is_shown_before_a_name_is_cut() -> None:
 
 
 def test_where_there_is_room_for_it_a_name_keeps_the_call_and_its_place() -> None:
+    assert short_name("at::cuda::(anonymous namespace)::spin_kernel(long)", 44) == "at::cuda::spin_kernel(long)"
     assert short_name("cudaMemcpyAsync in aten::copy_ under ## sparse_data_dist ##", 44) == (
         "cudaMemcpyAsync under ## sparse_data_dist ##"
     )
