@@ -24,7 +24,7 @@ _LEAST_LOOKS = 10
 
 
 class Fetching:
-    """What the main thread does for each sample, from :meth:`begin` to :meth:`end`."""
+    """The work of the main thread on samples, from :meth:`begin` to :meth:`end`."""
 
     def __init__(self) -> None:
         self.needed = False
