@@ -466,6 +466,9 @@ def test_the_device_that_works(facts: Facts) -> None:
     assert (found.device_name, found.vendor, found.capability, found.bf16) == (V100, "nvidia", 7.0, False)
     found = facts(forward(device=MI300))
     assert (found.device_name, found.vendor, found.capability, found.bf16) == (MI300, "amd", None, True)
+    # A container without the host's list of names: units and memory say which it is, and so what it can do.
+    found = facts(forward(device="AMD Radeon Graphics", sms=304, memory_bytes=206_141_652_992))
+    assert (found.device_name, found.vendor, found.bf16, found.fp8) == (MI300, "amd", True, True)
     found = facts(trace("aten::mkldnn_convolution", device=None))
     assert (found.device_name, found.vendor, found.capability) == (None, "cpu", None)
 
