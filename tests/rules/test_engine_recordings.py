@@ -106,6 +106,13 @@ def test_what_ought_to_be_done_first_is_said_first(name: str) -> None:
     assert headline is None or re.search(headline, found.headline.text)
 
 
+def test_a_switch_that_is_on_is_not_advised() -> None:
+    """AITER's normalizations run, as the capture of the same server shows by their operators: to switch it on returns nothing."""
+    after = analyzed("mi300_vllm_graph_replay").findings[0].fix.after
+    assert "VLLM_ROCM_USE_AITER" not in after
+    assert '"moe_backend": "aiter"' in after
+
+
 @pytest.mark.parametrize("name", ENGINES)
 def test_nothing_is_said_of_switches_that_are_right(name: str) -> None:
     """No idle time is blamed where graphs replay or are captured, and of an engine's switches none but the one above."""

@@ -461,6 +461,21 @@ def test_abilities(
     assert abilities(vendor, name, capability, proven) == expected
 
 
+@pytest.mark.parametrize(
+    ("kernel", "runs"),
+    [
+        ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassE", True),
+        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256E", True),
+        ("void aiter::paged_attention_kernel", True),
+        # Composable Kernel's attention is in torch and flash-attn too.
+        ("_ZN7ck_tile6kentryILi1ENS_13FmhaFwdKernelE", False),
+        ("kernel_raiter", False),
+    ],
+)
+def test_aiter(kernel: str, runs: bool, facts: Facts) -> None:
+    assert facts(forward(device=MI300, kernels=((kernel, 10.0),))).aiter == runs
+
+
 def test_the_device_that_works(facts: Facts) -> None:
     found = facts(forward(device=V100))
     assert (found.device_name, found.vendor, found.capability, found.bf16) == (V100, "nvidia", 7.0, False)
