@@ -396,11 +396,11 @@ def _happens(part: StartupPart) -> str:
 def _bound(context: Context, summary: Summary) -> str | None:
     """Return the cause that holds steady work back; None where nothing of it is known.
 
-    What a benchmark does around its runs holds nothing of the program back, where anything else takes time.
+    What a benchmark does around its runs holds nothing of the program back, where anything else takes much of the time.
     """
     around = owners.harness_shares(context)
     causes = {cause: share - around.get(cause, 0.0) for cause, share in summary.steady_causes.items()}
-    causes = {cause: share for cause, share in causes.items() if share > 0} or summary.steady_causes
+    causes = causes if max(causes.values(), default=0.0) > _SILENT else summary.steady_causes
     idles = {cause: share for cause, share in causes.items() if cause not in BUSY}
     chosen = idles if sum(idles.values()) > _MOSTLY else causes
     return max(chosen, key=lambda cause: chosen[cause]) if chosen else None
