@@ -25,7 +25,8 @@ SCHEMA = Schema(
     "a GPU with work in the trace",
     (
         integer("device", "", "number, as the trace has it"),
-        text("name", "its name; MTIA, HPU and the like where no properties are written", "deviceProperties.name"),
+        text("name", "its name, of an AMD GPU without one by its compute units and memory; MTIA, HPU and the like where no "
+             "properties are written", "deviceProperties.name"),
         text("vendor", "nvidia, amd, intel or unknown"),
         real("capability", "", "CUDA compute capability, 8.0 for A100; NULL for other makers"),
         integer("sms", "", "streaming multiprocessors or compute units; NULL where unknown", "deviceProperties.numSms"),

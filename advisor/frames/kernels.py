@@ -20,6 +20,7 @@ from advisor.frames.own_products import own_products
 from advisor.frames.patterns.find import find
 from advisor.frames.positions import unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.short_runs import short_runs
 from advisor.intervals import Bools, Ints, alike, covered, distinct, fetch, union
 from advisor.privacy import clean_path
 from advisor.roofline.limits import Floats
@@ -72,6 +73,8 @@ SCHEMA = Schema(
              "result, or scale, one number on all of it where a factor is a fourth as large or less; NULL of others"),
         integer("norm_chain", "", "kernels in the run around a normalization of torch's that it is in, 0: that, and pointwise "
                 "kernels right before and behind, which may read what it wrote"),
+        integer("short_run", "", "kernels in the run that it is in, 0: each under 10 us, one right behind the other on the stream, "
+                "none a product, a convolution, attention or communication"),
         flag("pointwise", "elementwise by name"),
         flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
         *layouts.COLUMNS,
@@ -172,12 +175,17 @@ def _by_name(context: Context) -> dict[str, object]:
         "gated": found.gated,
         "epilogue": context.labels(found.epilogue, EPILOGUES),
         "norm_chain": found.around_norm,
+        "short_run": short_runs(
+            context, ~by_row([k.kind in _NOT_FUSED for k in info.values()], np.bool_).astype(np.bool_)
+        ),
         "pointwise": pointwise,
         "at_convolution": beside,
         "convolution_dims": context.known(layouts.convolution_dims(context, work.launch[rows])),
         "layout_gain": layouts.layout_gain(context, work.launch[rows], turns & beside),
     }
 
+
+_NOT_FUSED = frozenset(("gemm", "conv", "attention", "communication", "optimizer", "graph"))
 
 # Counts of batches are whole numbers, which no normalization reads.
 _COUNTS = re.compile(r"Functor\w*<long>")

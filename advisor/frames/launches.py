@@ -30,6 +30,8 @@ SCHEMA = Schema(
         integer("delay_ns", "ns", "from the call's end to the work's start, negative where it began before; 0 without work"),
         integer("emptied", "", "frees that emptied the cache which a malloc or free fills again or empties; 0 where none did"),
         flag("empty_cache", "whether the stack names torch.cuda.empty_cache() as what did"),
+        integer("flush", "", "without steps: how often the cache had been emptied, and filled again, before a free that empties it "
+                "or a malloc that fills it; -1 else"),
     ),
 )  # fmt: skip
 _KINDS = (
@@ -86,7 +88,18 @@ def makers(context: Context) -> Makers:
         "delay_ns": lambda: np.where(count() > 0, first() - host.end[rows], 0),
         "emptied": lambda: flushes()[0],
         "empty_cache": lambda: flushes()[1],
+        "flush": lambda: flushes()[2],
     }
+
+
+def refills(context: Context) -> bool:
+    """Tell whether the GPU idles for a cache that is emptied, or filled again, however few blocks it held."""
+    rows = nodes(context)
+    allocates = np.array([_kind(name) in _ALLOCATING for name in context.names], np.bool_)[
+        context.recording.host.name[rows]
+    ]
+    emptied, _, _ = _flushes(context, rows, allocates)
+    return bool(((emptied > 0) & (_cost(context)[rows] > 0)).any())
 
 
 def _cost(context: Context) -> Ints:
@@ -101,9 +114,9 @@ def _kind(name: str) -> int:
     return next((code for code, (_, pattern) in enumerate(_KINDS) if pattern.search(name)), len(_KINDS))
 
 
-def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
+def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools, Ints]:
     """Flushes of the allocator's cache, for calls of the driver's allocator: how many frees emptied the cache that they free
-    or fill again, and whether the stack names torch.cuda.empty_cache() as what did.
+    or fill again, whether the stack names torch.cuda.empty_cache() as what did, and the column `flush`.
 
     *nodes* are forest nodes in order of start, *call* those of them that allocate or free. A cache is emptied by frees in
     a row that lie in no operator (an allocator short of memory frees inside one), or that empty_cache makes; the calls
@@ -111,17 +124,18 @@ def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
     """
     host = context.recording.host
     count, named = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.bool_)
+    again = np.full(len(nodes), -1, np.int64)
     frees = np.array([_FREE.match(name) is not None for name in context.names], np.bool_)
     at = np.flatnonzero(call)
     is_free = frees[host.name[nodes[at]]] if len(at) else np.zeros(0, np.bool_)
     if not is_free.any():
-        return count, named
+        return count, named, again
     ours = _in_empty_cache(context, nodes[at]) & is_free
     above = host.attributes.op[nodes[at]]
     outside = (above < 0) | (host.group[np.maximum(above, 0)] != OP)
     clearing = is_free & (ours | outside)
     if not clearing.any():
-        return count, named
+        return count, named, again
     # A run ends where another call of the allocator, or any launch, comes between.
     others = np.sort(host.start[without(np.flatnonzero(host.group == RUNTIME), nodes[at[clearing]])])
     clears = at[clearing]
@@ -137,7 +151,25 @@ def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
     near = (last >= 0) & (context.recording.host_step_of(host.start[nodes[at]]) <= step[np.maximum(last, 0)] + 1)
     count[at[near]] = length[last[near]]
     named[at[near]] = by_name[last[near]]
-    return count, named
+    if not context.recording.steps:
+        again[at] = _flush_numbers(last, is_free, length)
+    return count, named, again
+
+
+def _flush_numbers(last: Ints, is_free: Bools, length: Ints) -> Ints:
+    """Column `flush` of calls of the allocator in order of start: the last flush before each is *last* (-1: none).
+
+    *length* are the frees of each flush. One behind which nothing is allocated does not count: a program that ends frees what it
+    has. As many allocations as it freed blocks fill the cache again; more are memory that the program had not needed before.
+    """
+    allocates = (last >= 0) & ~is_free
+    filled = np.bincount(last[allocates], minlength=len(length)) > 0
+    before = np.append(0, np.cumsum(filled)[:-1])
+    order = np.cumsum(allocates)
+    first = np.maximum.accumulate(np.where(np.append(True, last[1:] != last[:-1]), order - allocates, 0))
+    flush = np.maximum(last, 0)
+    again = (last >= 0) & filled[flush] & (is_free | (order - first <= length[flush]))
+    return np.where(again, before[flush] + allocates, -1)
 
 
 def _in_empty_cache(context: Context, nodes: Ints) -> Bools:

@@ -40,6 +40,7 @@ COLUMNS = (
     flag("train_mode", "dropout or batch norms in training mode, in inference"),
     flag("model_on_cpu", "the model runs on the CPU beside a GPU that does next to nothing"),
     flag("generates", "a text was generated token by token: transformers' loop, or a cache that is concatenated with each token"),
+    flag("aiter", "kernels of AITER ran, AMD's library for engines: by names of kernels and operators"),
     flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
     flag("own_attention", "models of transformers computed attention in their own forward, not through its attention interface"),
     flag("hf_pipeline", "one of transformers' pipelines ran the model: it makes its DataLoader and its copies itself"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.hardware.lookup import NAMES as NAMES
 from advisor.hardware.lookup import Properties as Properties
+from advisor.hardware.lookup import full_name as full_name
 from advisor.hardware.lookup import limits as limits
 from advisor.hardware.lookup import link_gbps as link_gbps
 from advisor.hardware.lookup import peaks as peaks

@@ -75,6 +75,13 @@ def peaks(name: str | None) -> Peaks | None:
     return fitting[0].peaks if fitting else None
 
 
+def full_name(name: str | None, sms: int | None, memory: int | None) -> str | None:
+    """The name of a device; of one that ROCm left nameless, that of the table's devices which its units and memory fit."""
+    written = (name or "")[:_LONGEST]
+    fitting = _fitting(written, sms, memory) if _NAMELESS.fullmatch(written) else ()
+    return "AMD Instinct " + " or ".join(dict.fromkeys(device.name for device in fitting)) if fitting else name
+
+
 def properties(name: str) -> Properties | None:
     """The properties of the device that *name* is of, such as ``MI300X`` or ``H100 PCIe``; None where the table has none."""
     fitting = [device for device in DEVICES if device.name.lower() == name.strip().lower()]

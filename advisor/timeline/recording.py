@@ -218,9 +218,10 @@ class Recording:
         return listed[0] if len(kinds) == 1 else None
 
     def device_name(self, device: int) -> str | None:
-        """Name of a device: of its properties, else the word that its events' category has for it."""
+        """Name of a device: of its properties, or by them, else the word that its events' category has for it."""
         entry = self.device_properties(device)
-        return (entry.name if entry else None) or self.metadata.accelerator
+        name = hardware.full_name(entry.name, entry.sms, entry.memory_bytes) if entry else None
+        return name or self.metadata.accelerator
 
     # ---- steps and window
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor.counting import counted, duration, part_of
 from advisor.engine.ranking import middle_of
+from advisor.frames.launches import refills
 from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
@@ -121,7 +122,7 @@ def build(
     if kind is not None and damaged is None:
         return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
     spoken = _as_it_ran(context, summary)
-    bound = None if kind is not None or program.unrecorded else _bound(spoken)
+    bound = None if kind is not None or program.unrecorded else _bound(context, spoken)
     before = "" if damaged else _before_all(trace, summary)
     if kind is not None:
         return Headline(text=fitted([f"{_LEFT} {text}", _LEFT]), kind="cut off", bound=None, first=rule)
@@ -164,24 +165,29 @@ def _advice(
     if not program.unrecorded:
         idles = bound is not None and bound not in BUSY
         if context.recording.has_host:
-            return "" if before.endswith(_WARM_UP) else _record_more(context)
+            return _keep_memory(context) if before.endswith(_WARM_UP) else _record_more(context)
         return "record the CPU too, to see what it waits for" if idles else ""
     return "record without them" if context.recording.recorded.counter_ranges else f"record the {program.device} too"
 
 
 def _record_more(context: Context) -> str:
-    """Say what more to record where that shows: of a few kernels, and of iterations that still have memory allocated.
-
-    The allocator keeps what it has: only first iterations ask the driver, and those behind a cache that was emptied.
-    """
+    """Say what more to record where that shows: of a few kernels, and of iterations that still have memory allocated."""
     count = int((context.recording.work.kind == KERNEL).sum())
     worked = int((context.recording.work.end - context.recording.work.start).sum())
     if 0 < count <= _FEW_KERNELS and worked < _LEAST_WORK_NS:
         return f"record more than {counted(count, 'kernel')}, too few to judge by"
+    return _keep_memory(context)
+
+
+def _keep_memory(context: Context) -> str:
+    """Say how to have no memory allocated in what is recorded, where allocations take much of it and no steps tell which are first.
+
+    The allocator keeps what it has: only first iterations ask the driver, and those behind a cache that was emptied.
+    """
     works = owners.by_cause(context.ledger, context.ledger.counted)
     if context.recording.steps or works.get("allocator", 0) <= _SILENT * context.ledger.counted_ns:
         return ""
-    return "warm up longer, and leave out empty_cache()"
+    return "leave out empty_cache()" if context.once(refills) else "warm up longer, and leave out empty_cache()"
 
 
 def _returns_little(finding: Finding) -> bool:
@@ -387,9 +393,14 @@ def _happens(part: StartupPart) -> str:
 # ---- what bounds it
 
 
-def _bound(summary: Summary) -> str | None:
-    """Return the cause that holds steady work back; None where nothing of it is known."""
-    causes = summary.steady_causes
+def _bound(context: Context, summary: Summary) -> str | None:
+    """Return the cause that holds steady work back; None where nothing of it is known.
+
+    What a benchmark does around its runs holds nothing of the program back, where anything else takes much of the time.
+    """
+    around = owners.harness_shares(context)
+    causes = {cause: share - around.get(cause, 0.0) for cause, share in summary.steady_causes.items()}
+    causes = causes if max(causes.values(), default=0.0) > _SILENT else summary.steady_causes
     idles = {cause: share for cause, share in causes.items() if cause not in BUSY}
     chosen = idles if sum(idles.values()) > _MOSTLY else causes
     return max(chosen, key=lambda cause: chosen[cause]) if chosen else None

@@ -116,6 +116,16 @@ def of_harness(context: Context, segments: Ints) -> Owner | None:
     return Owner(f"the benchmark's own {name}" if name else "what the benchmark does around its runs", own.length)
 
 
+def harness_shares(context: Context) -> dict[str, float]:
+    """Shares of steady work that a benchmark takes around its runs, by cause; empty for what is no benchmark."""
+    spans, ledger = context.once(harness), context.ledger
+    if not spans.length or not ledger.counted_ns:
+        return {}
+    own = covered(spans, ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
+    total = summed(ledger.cause[ledger.counted], own, len(ledgers.CAUSES))
+    return {cause: ns / ledger.counted_ns for cause, ns in zip(ledgers.CAUSES, total.tolist(), strict=True) if ns}
+
+
 def _operator(context: Context, nodes: Ints) -> Ints:
     """Replace nodes by the operator that each is in, where it is in one."""
     operator = fetch(context.recording.host.attributes.op, nodes)

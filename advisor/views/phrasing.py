@@ -22,7 +22,7 @@ ON_GPU = {
     "loader": "the {device} waits for the next batch",
     "sync": "the {device} idles because the host waited for it",
     "blocking_copy": "the {device} idles behind copies that hold the host",
-    "allocator": "the {device} waits for memory to be allocated or freed",
+    "allocator": "the {device} waits for allocations",
     "compile": "the {device} waits for the compiler",
     "gc": "the {device} waits for Python's garbage collector",
     "operator": "the {device} waits for operators on the CPU",
@@ -182,6 +182,7 @@ _FORMS = (
     _Form(False, 0, _SHORT_NAME, 1, brief=True),
     _Form(False, 0, _SHORT_NAME, 1, brief=True, tight=True),
     _Form(False, 0, _SHORT_NAME, 1, brief=True, bare=True),
+    _Form(False, 0, _SHORT_NAME, 1, brief=True, tight=True, bare=True),
     _Form(False, 0, _SHORT_NAME, 2, brief=True),
 )
 """From the fullest: the program's details go first, then what start-up is; what time goes to is said to the last."""

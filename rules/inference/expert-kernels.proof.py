@@ -55,6 +55,30 @@ def a_prefill_of_few_tokens() -> TraceBuilder:
     return decoding(prefill=True)
 
 
+@quiet
+def a_second_product_as_long_as_the_first_has_a_price() -> TraceBuilder:
+    """inference/slow-expert-product: twice the bytes of one product in the time of the other."""
+    b = TraceBuilder(MI300, host_us=1, latency_us=0)
+    layer = [
+        (f"{OGS}_swiglu", 35),
+        (OGS, 35),
+        ("_finalize_matmul_scatter_bf16", 5),
+        ("kernel_unified_attention_2d", 25),
+    ]
+    for _ in range(4):
+        batch(b, annotation(VLLM, decoding=32), layer * 10)
+    return b
+
+
+@fires(severity="low")
+def a_second_product_of_half_the_time() -> TraceBuilder:
+    b = TraceBuilder(MI300, host_us=1, latency_us=0)
+    layer = [(f"{OGS}_swiglu", 40), (OGS, 22), (ROUTING, 5), ("kernel_unified_attention_2d", 33)]
+    for _ in range(4):
+        batch(b, annotation(VLLM, decoding=32), layer * 10)
+    return b
+
+
 @edge
 def two_fifths_of_the_time(over: bool) -> TraceBuilder:
     return decoding(us=36 if over else 34)

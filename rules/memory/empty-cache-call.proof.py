@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 
 from advisor.testing import TraceBuilder
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 MB = 1 << 20
@@ -93,10 +94,53 @@ def five_frees_in_a_row(over: bool) -> TraceBuilder:
     return emptying(5 if over else 4, named=False)
 
 
-@lacks("steps")
-def no_steps_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.python("train.py(31): train"), b.python("torch/cuda/memory.py(170): empty_cache"):
-        b.free(2 * MB, us=100)
-    b.kernel("volta_sgemm_128x64_nn", us=6000)
+def rounds(count: int, *, frees: int = 5, mallocs: int = 5) -> TraceBuilder:
+    """Rounds without steps: allocations of 100 us each, a kernel of 6 ms, and as many frees of 100 us once the GPU is idle."""
+    b = TraceBuilder(with_stack=False)
+    b.pool(0, 2000 * MB)
+    for _ in range(6):  # what the program does before: no early allocations are left to judge
+        with b.op("aten::mm"):
+            b.kernel("volta_sgemm_128x64_nn", us=6000)
+    for number in range(count + 1):
+        with b.op("aten::empty"):
+            for _ in range(mallocs if number else 0):
+                b.malloc(2 * MB, us=100)
+        with b.op("aten::mm"):
+            b.kernel("volta_sgemm_128x64_nn", us=6000)
+        b.sync()
+        for _ in range(frees if number < count else 0):
+            b.free(2 * MB, us=100)
     return b
+
+
+# Emptied three times: but for the first frees 10 frees and 15 allocations of 0.1 ms, of some 63 ms.
+@fires(cost_ms=2.5, occurrences=25, severity="medium")
+def rounds_without_steps() -> TraceBuilder:
+    return rounds(3)
+
+
+@quiet
+def emptied_once_before_what_is_measured() -> TraceBuilder:
+    return rounds(1)
+
+
+@quiet
+def a_program_that_ends_frees_its_blocks_one_after_the_other() -> TraceBuilder:
+    b = rounds(1)
+    for _ in range(3):
+        b.call("cudaEventQuery", us=1)
+        for _ in range(5):
+            b.free(2 * MB, us=100)
+    with b.op("aten::mm"):
+        b.kernel("volta_sgemm_128x64_nn", us=6000)
+    return b
+
+
+@fires(occurrences=25)
+def blocks_that_were_not_there_before_are_the_programs() -> TraceBuilder:
+    return rounds(3, mallocs=9)
+
+
+@lacks("host")
+def kernels_without_the_host() -> TraceBuilder:
+    return kernels_alone("volta_sgemm_128x64_nn")

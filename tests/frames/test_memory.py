@@ -138,6 +138,24 @@ def test_a_launch_between_two_frees_makes_two_runs(tmp_path: Path) -> None:
     assert launches.loc[launches["kind"] == "free", "emptied"].tolist() == [1, 2, 2]
 
 
+def test_flushes_of_a_recording_without_steps_are_counted_by_what_fills_the_cache_again(tmp_path: Path) -> None:
+    b = TraceBuilder(with_stack=False)
+    b.pool(0, 100 * MB)
+    # Two blocks are freed, and two of three allocations fill the cache again; a free of one, and one; two frees that end it.
+    for frees, mallocs in ((2, 3), (1, 1), (2, 0)):
+        for _ in range(frees):
+            b.free(MB, us=10)
+        for _ in range(mallocs):
+            with b.op("aten::empty"):
+                b.malloc(MB, us=10)
+        b.kernel("add", us=100)
+        b.sync()
+    launches = trace_of(b, tmp_path).launches
+    calls = launches[launches["kind"].isin(["malloc", "free"])]
+    assert calls["emptied"].tolist() == [2, 2, 2, 2, 2, 1, 1, 2, 2]
+    assert calls["flush"].tolist() == [0, 0, 1, 1, -1, 1, 2, -1, -1]
+
+
 def on(types: list[tuple[int, int]], working: list[int], *, api: str = "hip", allocated: int = 5 * MB) -> Trace:
     """A trace with one kernel on each of some devices, and an allocation on each of some pairs of type and number."""
     events = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.hardware import limits, link_gbps, lookup, peaks, properties
+from advisor.hardware import full_name, limits, link_gbps, lookup, peaks, properties
 
 GIB = 1 << 30
 
@@ -95,6 +95,24 @@ def test_of_variants_that_a_name_leaves_open_only_what_they_agree_in_is_known() 
     assert dies is not None
     assert dies.peak("gpu_link") is None
     assert dies.peak("host_link") == 31.5
+
+
+@pytest.mark.parametrize(
+    ("name", "sms", "memory", "found"),
+    [
+        ("", 304, 206_141_652_992, "AMD Instinct MI300X"),
+        (None, 304, 256 * GIB, "AMD Instinct MI325X"),
+        # The dies of two boards are alike in all that tells a device.
+        ("AMD Radeon Graphics", 104, 68_702_699_520, "AMD Instinct MI210 or MI250"),
+        ("AMD Radeon Graphics", 48, 24 * GIB, "AMD Radeon Graphics"),
+        ("", 132, 80 * GIB, ""), ("", 304, None, ""), (None, None, None, None),
+        ("AMD Instinct MI300X VF", 304, 205_571_227_648, "AMD Instinct MI300X VF"),
+    ],
+)  # fmt: skip
+def test_a_device_that_rocm_left_nameless_has_the_name_of_the_row_that_it_fits(
+    name: str | None, sms: int | None, memory: int | None, found: str | None
+) -> None:
+    assert full_name(name, sms, memory) == found
 
 
 def test_caches() -> None:

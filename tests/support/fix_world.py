@@ -1243,6 +1243,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         attention_backend: str | None = None,
         compilation_config: Any = None,
         cuda_graph_config: Any = None,
+        torch_compile_config: Any = None,
         quantization: str | None = None,
         kv_cache_dtype: str = "auto",
         kernel_config: Any = None,
@@ -1301,6 +1302,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
     images = [scope["x"][0], scope["x"][1]]
     return {
         "CudaGraphConfig": lambda max_batch_size=0, enable_padding=False: None,
+        "TorchCompileConfig": lambda enable_inductor=False: None,
         "LLM": vllm, "sgl": SimpleNamespace(Engine=sglang), "pipe": pipe, "task": task, "prompt": "a cat", "images": images,
         "AutoModel": SimpleNamespace(from_pretrained=load), "AutoImageProcessor": SimpleNamespace(from_pretrained=processor),
         "videos": [images],

@@ -461,11 +461,29 @@ def test_abilities(
     assert abilities(vendor, name, capability, proven) == expected
 
 
+@pytest.mark.parametrize(
+    ("kernel", "runs"),
+    [
+        ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassE", True),
+        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256E", True),
+        ("void aiter::paged_attention_kernel", True),
+        # Composable Kernel's attention is in torch and flash-attn too.
+        ("_ZN7ck_tile6kentryILi1ENS_13FmhaFwdKernelE", False),
+        ("kernel_raiter", False),
+    ],
+)
+def test_aiter(kernel: str, runs: bool, facts: Facts) -> None:
+    assert facts(forward(device=MI300, kernels=((kernel, 10.0),))).aiter == runs
+
+
 def test_the_device_that_works(facts: Facts) -> None:
     found = facts(forward(device=V100))
     assert (found.device_name, found.vendor, found.capability, found.bf16) == (V100, "nvidia", 7.0, False)
     found = facts(forward(device=MI300))
     assert (found.device_name, found.vendor, found.capability, found.bf16) == (MI300, "amd", None, True)
+    # A container without the host's list of names: units and memory say which it is, and so what it can do.
+    found = facts(forward(device="AMD Radeon Graphics", sms=304, memory_bytes=206_141_652_992))
+    assert (found.device_name, found.vendor, found.bf16, found.fp8) == (MI300, "amd", True, True)
     found = facts(trace("aten::mkldnn_convolution", device=None))
     assert (found.device_name, found.vendor, found.capability) == (None, "cpu", None)
 

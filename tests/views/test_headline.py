@@ -378,7 +378,9 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
             owner = owners.owner(trace.context, cause, free)
             share = f"{100 * summary.steady_causes[cause]:.0f} %"
             assert cause == found.bound or share in found.text
-            if owner is not None and owner.ns > SILENT * trace.ledger.counted_ns:
+            # A benchmark's own work is named below the findings: on the line stands what the program can change.
+            of_benchmark = owner is not None and "benchmark" in owner.name
+            if owner is not None and owner.ns > SILENT * trace.ledger.counted_ns and not of_benchmark:
                 assert owner.name[-10:] in found.text
 
 

@@ -133,3 +133,32 @@ def test_a_few_kernels_are_too_few_to_judge_by(kernels: int, us: int, advice: st
         b.idle(us=20_000)
     b.sync()
     assert first(made(b, tmp_path)).startswith(advice) if advice else first(made(b, tmp_path)) == ""
+
+
+def flushing() -> TraceBuilder:
+    """A first run that loads code for 3 s; then 40 ms of the benchmark on the CPU and a second run, 30 of 34 ms allocations."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    run = "[param|op|0|0|0|measure|forward]"
+    with b.annotation("[param|cuda]"):
+        for rest in (3_000_000, 0):
+            with b.annotation(run):
+                with b.annotation("[param|clear_cache]"):
+                    with b.op("aten::mul", us=40_000):
+                        pass
+                    if not rest:
+                        b.free(1 << 20, us=10)
+                with b.annotation(run):
+                    for _ in range(12):
+                        with b.op("aten::max_pool2d_with_indices"):
+                            b.malloc(1 << 20, us=2_500)
+                            b.kernel("max_pool_forward_nchw", us=200, host_us=20 + rest)
+                        rest = 0
+    return b
+
+
+def test_a_run_behind_start_up_that_has_its_memory_allocated_again_is_told_so(tmp_path: Path) -> None:
+    result = made(flushing(), tmp_path)
+    assert result.headline is not None
+    assert "are start-up" in result.headline.text
+    assert "the GPU waits for allocations" in result.headline.text
+    assert first(result) == "leave out empty_cache()."

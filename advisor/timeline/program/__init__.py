@@ -60,6 +60,7 @@ class Program:
     train_mode: bool
     model_on_cpu: bool
     generates: bool
+    aiter: bool
     slow_image_processor: bool
     hf_pipeline: bool
     hf_chunks: bool
@@ -112,6 +113,7 @@ def program_of(context: Context) -> Program:
         train_mode=kind == INFERENCE and bool(len(context.once(active_layers))),
         model_on_cpu=placement.model_on_cpu(context),
         generates=libraries.generates(context),
+        aiter=libraries.aiter(names),
         slow_image_processor=libraries.slow_image_processor(names),
         hf_pipeline=libraries.hf_pipeline(names),
         hf_chunks=libraries.hf_chunks(names),

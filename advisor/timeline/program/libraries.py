@@ -54,6 +54,10 @@ ENGINES = frozenset(("vllm", "sglang", "tensorrt-llm", "tgi"))
 _SLOW_PROCESSOR = re.compile(r"transformers/(?:image_transforms\.py|models/\w+/image_processing_(?!\w*_fast)\w+\.py)$")
 
 _ATTENDS, _GROWS = ("aten::scaled_dot_product_attention",), "aten::cat"
+# Composable Kernel's attention comes with torch and flash-attn as well; its normalizations and experts with AITER alone.
+_AITER_KERNEL = re.compile(r"(?<![a-zA-Z])aiter|^_ZN5aiter|ck_tile\S*(?:[rR]ms[nN]orm|[lL]ayer[nN]orm|[mM]oe)")
+_AITER_OP = re.compile(r"^aiter::|^vllm::rocm_aiter")
+
 _OF_QUERIES_AND_KEYS = re.compile(rb"\[\[([\d,\s]+)\],\s*\[([\d,\s]+)\]")
 _CHOOSES = ("aten::argmax", "aten::multinomial")
 _CHOICES = 4
@@ -162,6 +166,11 @@ def own_attention(names: Names) -> bool:
     """
     models = any("transformers/models/" in file and "/modeling_" in file for file in names.files)
     return models and not any(name.endswith("attention_forward") for name in names.functions)
+
+
+def aiter(names: Names) -> bool:
+    """Tell whether AITER ran: its operators, kernels with its name, or those of Composable Kernel that no one else builds in."""
+    return any_match(_AITER_KERNEL, names.kernels) or any_match(_AITER_OP, names.ops)
 
 
 def slow_image_processor(names: Names) -> bool:

@@ -42,10 +42,9 @@ def device(context: Context) -> tuple[str | None, str, hardware.Abilities]:
     entry = recording.device_properties(context.device) if recording.devices else next(iter(listed), None)
     if not recording.devices and entry is None:
         return None, "cpu" if context.cpu_program else "unknown", hardware.Abilities(None, None, None, None)
-    vendor = (
-        recording.vendor if recording.devices else hardware.vendor(entry.name if entry else None, cuda=bool(listed))
-    )
-    name, known = (entry.name, entry.capability) if entry else (None, None)
+    name = hardware.full_name(entry.name, entry.sms, entry.memory_bytes) if entry else None
+    known = entry.capability if entry else None
+    vendor = recording.vendor if recording.devices else hardware.vendor(name, cuda=bool(listed))
     proven = proven_capability(context) if recording.devices else None
     return name, vendor, hardware.abilities(vendor, name, known, proven)
 
