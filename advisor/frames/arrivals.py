@@ -51,8 +51,8 @@ SCHEMA = Schema(
              "fewer than five steps, of which chance may take all, and with late_rank"),
         real("late_more_share", "share", "of late_by_ns: operators that it calls more often than the others in this step; NULL as "
              "late_larger_share"),
-        real("late_beyond_share", "share", "of late_by_ns: what that rank spends more in late_cause than the others, in the median "
-             "of the steps and beyond late_slower; NULL as late_larger_share"),
+        real("late_beyond_share", "share", "of late_by_ns: what that rank spends more in late_cause than the others in three of "
+             "four steps and more, beyond late_slower; NULL as late_larger_share"),
         real("late_slower", "", "by which share that rank takes longer than the others for equal operators, in the median of the "
              "steps; NULL as late_larger_share"),
         flag("across_stages", "ranks of different stages of one pipeline meet in it: who comes early waits for the pipeline to "

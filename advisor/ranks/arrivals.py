@@ -173,8 +173,8 @@ def _flags(values: Sequence[bool | None]) -> Any:
 class _Before:
     """ns of each cause, by collective and rank, since the collective before; NaN where a rank does not hold it.
 
-    On the CPU several are in flight at once, and it is since the last that all ranks had left by then. One cause at a time: all
-    at once would be thirteen times the collectives of all ranks.
+    On the CPU several are in flight at once, and it is since the last that all ranks had left by then and in which they met: each
+    waited for its end, or came last. One cause at a time: all at once would be thirteen times the collectives of all ranks.
     """
 
     def __init__(self, digests: Sequence[Digest], rows: Ints, start: Ints, end: Ints) -> None:
@@ -183,11 +183,18 @@ class _Before:
         if self.on_cpu:
             # How many, from the first, each rank has left when it comes to each.
             left = [
-                np.searchsorted(np.maximum.accumulate(np.where(rows[:, at] >= 0, end[:, at], -_FAR)), start[:, at], "right")
+                np.searchsorted(
+                    np.maximum.accumulate(np.where(rows[:, at] >= 0, end[:, at], -_FAR)), start[:, at], "right"
+                )
                 for at in range(rows.shape[1])
             ]
             there = np.where(rows >= 0, np.stack(left, axis=1), len(rows))
-            self.since = np.minimum(there.min(axis=1), np.arange(len(rows))) - 1
+            waits = np.stack(
+                [np.append(digest.host.waits, 1)[rows[:, at]] for at, digest in enumerate(digests)], axis=1
+            )
+            met = ((waits > 0) | (start >= start.max(axis=1, keepdims=True))).all(axis=1)
+            last = np.append(np.maximum.accumulate(np.where(met, np.arange(len(rows)), -1)), -1)
+            self.since = last[np.minimum(there.min(axis=1), np.arange(len(rows))) - 1]
 
     def of(self, code: int) -> Numbers:
         """Return it for a cause."""

@@ -14,13 +14,11 @@ import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints
 from advisor.ranks.digest import Digest
-from advisor.ranks.matching import KINDS, LEAST_SHARED, TOGETHER, Group, kind_codes
+from advisor.ranks.matching import KINDS, LEAST_SHARED, TOGETHER, WOKEN_NS, Group, kind_codes
 
 _SIGMA = 1.4826
 _ODD_TIMES = 5.0
 _ODD_NS = 100_000.0
-# Ends on the CPU may be so far apart by one clock: a few turns of the scheduler.
-_WOKEN_NS = 20_000_000
 _FAR = np.int64(1 << 62)
 SIGMAS = 4.0
 """A lag is one where it exceeds the scatter of the clocks by so many standard deviations."""
@@ -119,14 +117,18 @@ def _is_one(digests: Sequence[Digest], groups: Sequence[Group], offset_ns: Ints)
 
     Its threads leave a collective when a core is free, so ends are apart by more than those of GPUs.
     """
-    if np.ptp(offset_ns) > _WOKEN_NS:
+    if np.ptp(offset_ns) > WOKEN_NS:
         return False
     count = impossible = 0
     for group in groups:
         rows = group.rows[kinds_of(digests, group) < TOGETHER]
         there = rows >= 0
-        begun = [np.where(there[:, at], starts(digests[member])[rows[:, at]], 0) for at, member in enumerate(group.members)]
-        left = [np.where(there[:, at], ends(digests[member])[rows[:, at]], _FAR) for at, member in enumerate(group.members)]
+        begun = [
+            np.where(there[:, at], starts(digests[member])[rows[:, at]], 0) for at, member in enumerate(group.members)
+        ]
+        left = [
+            np.where(there[:, at], ends(digests[member])[rows[:, at]], _FAR) for at, member in enumerate(group.members)
+        ]
         count += len(rows)
         impossible += int((np.min(left, axis=0) < np.max(begun, axis=0)).sum())
     return impossible <= IMPOSSIBLE_SHARE * count

@@ -51,8 +51,8 @@ class Digest:
     lasts and costs in counted steps (once, beside its first message), the other rank, the numbers of the step and of the stretch
     between computation, the group by a number, and whether stages of a pipeline pass it as far as this rank shows. ``passes_ns``
     is what it computes in counted steps outside of the optimizer. ``products`` holds for each collective the ns of ``before`` in
-    which matrix products run, ``tokens`` 1 where the kernel's name is that of a library which exchanges tokens of experts. ``host`` is
-    of ranks on the CPU alone.
+    which matrix products run, ``tokens`` 1 where the kernel's name is that of a library which exchanges tokens of experts.
+    ``host`` is of ranks on the CPU alone.
     Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 

@@ -2,7 +2,7 @@
 
 Time itself does not tell: on the CPU another process may have had the core. So an operator's work is measured by those of its
 operands that are not the same in all steps and on all ranks (weights are), and priced at what such an element usually takes.
-Loading and Python have no such measure: there the median of the steps speaks, without what the rank is slower at equal work.
+Loading and Python have no such measure: there speaks what nearly all steps have, without what the rank is slower at equal work.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from advisor.timeline.ledger import CAUSES, CODE
 Numbers = npt.NDArray[np.float64]
 _CALLS = 0.5
 """Calls a step by which a rank has more of them."""
+_ALONE = 0.9
+"""Part of the time in more calls than the others have from which on it is one rank's own work."""
+_MOSTLY = 0.75
+"""Part of the steps in which a rank must load longer, or run Python longer, than the others."""
 _LEAST_STEPS = 5
 """Steps that say which rank always has more: of two ranks, chance makes one the larger in all of four every eighth time."""
 
@@ -76,6 +80,10 @@ def excess(digests: Sequence[Digest]) -> Excess:
     calls, work = count - _others(count), (amount - _others(amount)) * usual
     more = np.maximum(np.where(calls >= _CALLS, work, 0).sum(axis=2), 0)
     larger = np.maximum(np.where(np.abs(calls) < _CALLS, work, 0).sum(axis=2), 0)
+    if (
+        more.any() and more.sum(axis=0).max() < _ALONE * more.sum()
+    ):  # loops over inputs, which are longer now here, now there
+        larger, more = larger + more, np.zeros(shape)
     same = (np.ptp(amount, axis=(0, 1)) <= NEAR * amount.max(axis=(0, 1))) & (np.ptp(count, axis=(0, 1)) < _CALLS)
     slower = _slower(ns, amount * usual, same)
     return Excess(common, larger, more, slower, _beyond(digests, common, slower))
@@ -97,12 +105,11 @@ def _slower(ns: Numbers, expected: Numbers, same: npt.NDArray[np.bool_]) -> Numb
 
 
 def _beyond(digests: Sequence[Digest], common: Ints, slower: Numbers) -> Numbers:
-    """ns a step, by rank and cause, in the median of the steps, that a rank spends more than the others, were they as slow."""
-    each = np.stack(
-        [np.median(digest.host.steps[np.isin(digest.step_numbers, common)], axis=0) for digest in digests]
-    )
-    usual = np.stack([np.median(np.delete(each, at, axis=0), axis=0) for at in range(len(each))])
-    beyond = np.maximum(each - np.maximum(1 + slower, 1)[:, None] * usual, 0)
+    """ns a step, by rank and cause, that a rank spends more than the others, were they as slow: at least so much in three of four
+    steps. Less often it is what the machine does to a rank."""
+    each = np.stack([digest.host.steps[np.isin(digest.step_numbers, common)] for digest in digests], axis=1)
+    apart = each - np.maximum(1 + slower, 1)[:, None] * _others(each.astype(np.float64))
+    beyond = np.maximum(np.quantile(apart, 1 - _MOSTLY, axis=0), 0)
     beyond[:, CODE["communication"]] = 0
     return beyond
 

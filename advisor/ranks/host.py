@@ -1,8 +1,8 @@
 """Collectives and work of a rank that runs on the CPU, for its digest: gloo, MPI and UCC exchange on threads of their own.
 
 On the CPU several collectives may be in flight at once, and a rank goes on meanwhile. So what it did before one of them is
-counted from the last collective that all ranks had left by then, which only the traces of all ranks tell: a digest holds what
-had passed at the start and at the end of each.
+counted from the last collective in which all ranks have met, which only the traces of all ranks tell: a digest holds what had
+passed at the start and at the end of each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.intervals import Ints
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import CAUSES, CODE
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
@@ -28,11 +28,12 @@ OPERANDS = ("step", "name", "shape", "count")
 
 
 class HostWork(NamedTuple):
-    """ns of each cause that have passed at the start and at the end of each collective, and in each step; and the operators of
-    each step, with their operands. All empty for a rank on a GPU."""
+    """ns of each cause that have passed at the start and at the end of each collective, 1 for those in whose end the rank ``waits``,
+    and the ns of each step; and the operators of each step, with their operands. All empty for a rank on a GPU."""
 
     begun: Ints
     left: Ints
+    waits: Ints
     steps: Ints
     operators: pd.DataFrame
     operands: pd.DataFrame
@@ -46,7 +47,7 @@ def nothing() -> HostWork:
         pd.DataFrame({name: blank.get(name, np.zeros(0, np.int64)) for name in columns})
         for columns in (OPERATORS, OPERANDS)
     )
-    return HostWork(none, none.copy(), none.copy(), *tables)
+    return HostWork(none, none.copy(), np.zeros(0, np.int64), none.copy(), *tables)
 
 
 def collectives(trace: Trace) -> pd.DataFrame:
@@ -81,7 +82,9 @@ def host_work(trace: Trace, collectives: pd.DataFrame) -> HostWork:
     steps = np.zeros((count, len(CAUSES)), np.int64)
     inside = (ledger.step >= 0) & (ledger.step < count)
     np.add.at(steps, (ledger.step[inside], ledger.cause[inside]), ledger.dur_ns[inside])
-    return HostWork(begun, left, steps, *_operators(trace))
+    at = np.clip(np.searchsorted(ledger.start_ns, end, side="left") - 1, 0, None)
+    waits = (ledger.cause[at] == CODE["communication"]).astype(np.int64)
+    return HostWork(begun, left, waits, steps, *_operators(trace))
 
 
 def _operators(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:

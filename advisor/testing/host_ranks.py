@@ -45,7 +45,8 @@ def host_ranks(
     for step in range(steps):
         parts = [int(ROW_US * rows[rank][step] * (slower or {}).get(rank, 1.0)) // buckets for rank in range(count)]
         before = [
-            300 + sum(figure(amounts, rank, step) for amounts in (loader_us, extra_us, host_us)) for rank in range(count)
+            300 + sum(figure(amounts, rank, step) for amounts in (loader_us, extra_us, host_us))
+            for rank in range(count)
         ]
         ends = [
             max(first + part * (bucket + 1) for first, part in zip(before, parts, strict=True)) + EXCHANGE_US

@@ -16,12 +16,18 @@ def the_first_rank_logs_in_each_step() -> list[TraceBuilder]:
     return host_ranks(host_us={0: (4000,) * 6})
 
 
+# A loop over the places of a sequence, longer now on this rank, now on that.
+@quiet
+def loops_of_different_length() -> list[TraceBuilder]:
+    return host_ranks(extra_us={0: (4000, 0) * 3, 1: (0, 4000) * 3})
+
+
 @quiet
 def all_ranks_evaluate() -> list[TraceBuilder]:
     return host_ranks(extra_us={0: (4000,) * 6, 1: (4000,) * 6})
 
 
-# Once in the recording: the median of the steps knows nothing of it, as of any pause that the machine makes.
+# Once in the recording, as any pause that the machine makes.
 @quiet
 def python_that_stops_once() -> list[TraceBuilder]:
     return host_ranks(host_us={0: (0, 0, 9000, 0, 0, 0)})

@@ -13,6 +13,12 @@ def lengths_as_chance_has_them() -> list[TraceBuilder]:
     return host_ranks([ONE, OTHER])
 
 
+# A loop over the places of a sequence, longer now on this rank, now on that.
+@fires(cost_ms=2.0)
+def loops_of_different_length() -> list[TraceBuilder]:
+    return host_ranks(extra_us={0: (4000, 0) * 3, 1: (0, 4000) * 3})
+
+
 # Four steps do not tell whether it is always this rank.
 @fires(cost_ms=2.0, occurrences=4)
 def one_rank_in_a_recording_of_four_steps() -> list[TraceBuilder]:
