@@ -64,6 +64,8 @@ SCHEMA = Schema(
              "something random is drawn, and the reading of files; NULL where it is not known", _BY),
         flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
         real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
+        real("repeat_share", "share", "of the waits: the function of this process that takes most with arguments (numbers, words) "
+             "that came in an earlier batch as well; from a fourth on the line is the function's; NULL where it was not seen", _BY),
         real("late_share", "share", "of the wait: operators of this process on a whole tensor of which a quarter is taken then, at "
              "most, as a crop of a picture does, times the part that is not taken; NULL without shapes"),
         integer("bare_wait_ns", "ns", "what a step waits for batches without the profiler, on average; NULL where not recorded",
@@ -142,12 +144,16 @@ def _sampled(context: Context, single: Bools, several: Bools, frame: dict[str, A
             _place(context, frame, several, (first.file, first.line, first.function))
             share = np.where(several, first.share, share)
     samples = recorded.samples if recorded is not None else None
-    size = len(single)
+    repeat = recorded.fetch_repeat if recorded is not None else None
+    size, fetched = len(single), single
     if recorded is None or samples is None:
         recorded, samples, single = Recorded(), Samples(0, 0.0), np.zeros(size, np.bool_)
     if samples.file:
         _place(context, frame, single, (samples.file, samples.line, samples.function))
         share = np.where(single, samples.line_share, share)
+    if repeat is not None and repeat.share >= _NAMED:
+        _place(context, frame, fetched, (repeat.file, repeat.line, repeat.function))
+        share = np.where(fetched, repeat.share, share)
     loaders = [loader for loader in recorded.loaders if not loader.workers]
     held = max((loader.samples or 0 for loader in loaders), default=0) * (recorded.batch_bytes or 0)
     of = samples.count * (recorded.memory_bytes or 0)
@@ -155,6 +161,7 @@ def _sampled(context: Context, single: Bools, several: Bools, frame: dict[str, A
     at = np.where(single, 0, -1)
     return {
         "line_share": share,
+        "repeat_share": np.where(fetched, repeat.share if repeat is not None else np.nan, np.nan),
         "work": context.labels(at, [samples.kind]),
         "work_call": context.labels(at, [samples.through]),
         "fixed_share": np.where(single, samples.fixed_share, np.nan),

@@ -107,8 +107,8 @@ def align(digests: Sequence[Digest], groups: Sequence[Group]) -> Clocks:
             queue.append(member)
     if all(len(digest.host.begun) for digest in digests) and _is_one(digests, groups, offset[linked]):
         # What is nearer than that, either reading of the clocks leaves open.
-        apart_ns = np.full(count, float(np.ptp(offset[linked])) / SIGMAS)
-        return Clocks(np.zeros(count, np.int64), apart_ns, shared, linked, np.zeros(count, np.bool_))
+        left_open = np.full(count, float(np.ptp(offset[linked])) / SIGMAS)
+        return Clocks(np.zeros(count, np.int64), left_open, shared, linked, np.zeros(count, np.bool_))
     return Clocks(offset, spread_ns, shared, linked, _odd(spread_ns, linked, first))
 
 

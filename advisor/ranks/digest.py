@@ -157,7 +157,10 @@ def digest(trace: Trace) -> Digest:
 def _on_device(trace: Trace) -> pd.DataFrame:
     """The collectives on the rank's device."""
     frame = trace.frame("collectives")
-    return frame.loc[(frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()]
+    chosen: pd.DataFrame = frame.loc[
+        (frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()
+    ]
+    return chosen
 
 
 def _messages(trace: Trace) -> pd.DataFrame:

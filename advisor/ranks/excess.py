@@ -130,7 +130,8 @@ def _amounts(digests: Sequence[Digest], steps: Ints, names: Sequence[str]) -> Nu
             continue
         at = np.searchsorted(steps, rows["step"].to_numpy(np.int64))
         elements = float(np.prod([int(part) for part in str(text).split(",")]))
-        np.add.at(out, (at, rows["member"].to_numpy(np.int64), place[str(name)]), tensors * elements)
+        # A step of a rank has one row.
+        out[at, rows["member"].to_numpy(np.int64), place[str(name)]] += tensors * elements
     return out
 
 

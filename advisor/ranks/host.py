@@ -28,8 +28,8 @@ OPERANDS = ("step", "name", "shape", "count")
 
 
 class HostWork(NamedTuple):
-    """ns of each cause that have passed at the start and at the end of each collective, 1 for those in whose end the rank ``waits``,
-    and the ns of each step; and the operators of each step, with their operands. All empty for a rank on a GPU."""
+    """ns of each cause that have passed at the start and at the end of each collective, 1 where the rank ``waits``
+    for its end, and the ns of each step; and the operators of each step, with their operands. All empty for a rank on a GPU."""
 
     begun: Ints
     left: Ints

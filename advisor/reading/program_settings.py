@@ -244,10 +244,11 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told; ``worker_repeat`` is the function that took most of it with arguments
-    that came in an earlier batch as well, at its line of the program. ``samples`` is what a loader's samples take in this process,
-    ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are of one step,
-    ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows within calls
-    were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    that came in an earlier batch as well, at its line of the program; ``fetch_repeat`` is such a function of samples that are
+    fetched in this process, its share of all time in which batches are put together. ``samples`` is what a loader's samples take in
+    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors`` and ``masks`` are
+    of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells whether rows
+    within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
     watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
     """
@@ -303,6 +304,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     workers_cores: float | None = None
     worker_lines: tuple[WorkerLine, ...] | None = None
     worker_repeat: WorkerLine | None = None
+    fetch_repeat: WorkerLine | None = None
     samples: Samples | None = None
     batch_bytes: int | None = None
     stacks: str | None = None
@@ -410,6 +412,7 @@ def read(value: Any) -> Recorded | None:
         workers_cores=real(value.get("workers_cores"), _MOST_CORES),
         worker_lines=_entries(lines, _worker_line) if isinstance(lines := value.get("worker_lines"), list) else None,
         worker_repeat=_worker_line(entry) if isinstance(entry := value.get("worker_repeat"), dict) else None,
+        fetch_repeat=_worker_line(entry) if isinstance(entry := value.get("fetch_repeat"), dict) else None,
         samples=_samples(entry) if isinstance(entry := value.get("samples"), dict) else None,
         batch_bytes=between(value.get("batch_bytes"), 1, _MOST_MEMORY),
         stacks=word(value.get("stacks")),

@@ -163,10 +163,15 @@ class Repeats:
 _AGAIN = -1
 
 
+def is_fetch(frame: FrameType) -> bool:
+    """Tell whether a frame is torch's function that fetches the samples of a batch."""
+    return frame.f_code.co_name == "fetch" and frame.f_code.co_filename.endswith(_FETCH)
+
+
 def _batch(frames: list[FrameType]) -> int | None:
     """Return a number that tells the batch of the frames from others, by its samples; None outside of any."""
     for frame in reversed(frames):
-        if frame.f_code.co_name == "fetch" and frame.f_code.co_filename.endswith(_FETCH):
+        if is_fetch(frame):
             return hash(repr(frame.f_locals.get("possibly_batched_index"))[:500]) & sys.maxsize
     return None
 

@@ -224,10 +224,12 @@ class Session:
         if timing and before and self._load_from is None:
             self._load_from = load.now()
             self._settings.workers.begin()
+            self._settings.fetching.begin()
         if timing and self._passes.ends_next:
             # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
             self._shares = load.between(self._load_from, load.now())
             self._settings.workers.end()
+            self._settings.fetching.end()
         self._end_watching()
         self._passes.boundary()
         self._begin_watching(before)
@@ -329,6 +331,7 @@ class Session:
         self._over = True
         self._closed.set()
         self._settings.workers.stop()
+        self._settings.fetching.end()
         for watch in (self._repeats, self._constants):
             if watch is not None:
                 watch.stop()

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.batches import Batches
+from advisor.record.fetching import Fetching
 from advisor.record.places import caller
 from advisor.record.prompts import Prompts
 from advisor.record.ready import Ready
@@ -41,6 +42,7 @@ class Settings:
         self.ready = Ready()
         self.prompts = Prompts()
         self.workers = Workers()
+        self.fetching = Fetching()
 
     def remember(self, subject: Any) -> None:
         """Note the place where a loader or optimizer is created."""
@@ -55,7 +57,9 @@ class Settings:
             counted = self._iterated.setdefault(place, [0, 0])
             counted[0] += passes == 1
             counted[1] = max(counted[1], passes)
-        self.workers.starts(int(getattr(loader, "num_workers", 0) or 0))
+        workers = int(getattr(loader, "num_workers", 0) or 0)
+        self.workers.starts(workers)
+        self.fetching.needed |= not workers
 
     def batch(self, iterator: Any) -> None:
         """Note the loader of an iterator that is asked for a batch while steps are recorded."""
@@ -145,6 +149,7 @@ class Settings:
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
             **self.workers.summary(self.batches.pixels),
+            **self.fetching.summary(),
             "batch_bytes": self.batches.bytes,
             "prompts": self.prompts.summary(),
             **self.batches.summary(),

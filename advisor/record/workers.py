@@ -23,7 +23,7 @@ from advisor.record.places import trace_path
 from advisor.record.sample_work import DECODES, LARGE, RESIZES, SAME, Repeats, kind
 
 _LOOK_S, _REST_S = 0.02, 0.05
-_SWITCH_S = 2e-4
+SWITCH_S = 2e-4
 """Time for which a worker may keep the thread from its look: with Python's 5 ms it would mostly see lines that let others run, as
 torch's operators do, and not those that compute in Python."""
 _FLAG = struct.Struct("i")
@@ -191,7 +191,7 @@ class _Counter(threading.Thread):
             if flag < 0:
                 return
             if wait != (wait := _LOOK_S if flag else _REST_S):
-                sys.setswitchinterval(min(usual, _SWITCH_S) if flag else usual)
+                sys.setswitchinterval(min(usual, SWITCH_S) if flag else usual)
             if flag and flag != self._recording:
                 if not self._begin(flag):
                     return
@@ -225,7 +225,7 @@ class _Counter(threading.Thread):
             for at, again in self._repeats.add(frames, spent):
                 code = frames[at].f_code
                 if code not in self._same:
-                    self._same[code] = self._number((*_origin(frames, at), SAME))
+                    self._same[code] = self._number((*origin(frames, at), SAME))
                 self._count_at(self._same[code], again)
         _HEAD.pack_into(self._memory, self._slot, self._recording, len(self._lines), self._total)
 
@@ -268,7 +268,7 @@ def _place(frame: FrameType) -> Place:
     return trace_path(frame.f_code.co_filename)[0], frame.f_lineno, name.rpartition("<locals>.")[2]
 
 
-def _origin(frames: list[FrameType], at: int) -> Place:
+def origin(frames: list[FrameType], at: int) -> Place:
     """Return the place that a frame is the user's own at, or is called from; the function is the frame's."""
     function = _place(frames[at])[2].removesuffix(".__init__")
     own = next((frame for frame in frames[at:] if trace_path(frame.f_code.co_filename)[1]), frames[at])

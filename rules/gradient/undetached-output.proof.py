@@ -79,7 +79,7 @@ def training(
     With *zeros* gradients are zeroed, not dropped; with *both* one step behind the two passes updates all. Where the recording
     *ends* behind the first update of its last step, that is an update of these shapes. The program computes with tensors of the
     maker's shapes behind its update, or behind the judge's pass, where it *averages* "weights" or "gradients",
-    in lists whose shapes may be *hidden*. The judge's forward pass *clones* a vector of such a shape, as spectral normalization does.
+    in lists whose shapes may be *hidden*. The judge's forward pass *clones* a vector of such a shape, as spectral norms do.
     """
     b = Program(device, record_shapes=shapes)
     for step in range(steps):

@@ -57,8 +57,8 @@ def test_a_clock_that_no_collective_contradicts_is_taken_as_it_is(tmp_path: Path
 
 
 def test_what_a_rank_did_counts_from_the_last_collective_in_which_all_met(tmp_path: Path) -> None:
-    # Python makes rank 0 4 ms late for its first bucket, and so for its second. Rank 1 computes that one's part while the first is in
-    # flight: from the end of the first on rank 0 computes more, but rank 1 did as much before.
+    # Python makes rank 0 4 ms late for its first bucket, and so for its second. Rank 1 computes its part of that while the first is
+    # in flight: from the end of the first on rank 0 computes more, but rank 1 did as much before.
     found = job(tmp_path, host_ranks(host_us={0: (4000,) * 6}, buckets=2))
     frame = found.arrivals.frame
     late = frame[frame["late"].to_numpy(bool) & (frame["step"] > 0).to_numpy()]

@@ -1070,6 +1070,7 @@ else:
 pictures = Pictures(["a.jpg"])
 pictures[len(pictures) - 1]
 """,
+    "data-loading/made-again": "assert smooth(torch.zeros(400)).shape == (400,)",
     "data-loading/late-crop": """
 class Volumes:
     volumes = [1000 * torch.rand(40, 48, 56) - 500]

@@ -23,7 +23,9 @@ _USES = re.compile(
     r"^aten::(?:_foreach_)?(?:add_?|sub_?|lerp_?|addcmul_?|addcdiv_?|copy_|clone|sign_?|abs_?|pow_?|square_?|mul)$|^c10d::send"
 )
 _PRODUCT = "aten::mul"
-_LAYERS = re.compile(r"^aten::(?:linear|addmm|mm|matmul|bmm|conv\w*|_convolution|embedding|lstm|gru|scaled_dot_product_attention)$")
+_LAYERS = re.compile(
+    r"^aten::(?:linear|addmm|mm|matmul|bmm|conv\w*|_convolution|embedding|lstm|gru|scaled_dot_product_attention)$"
+)
 _LEAST_STEPS = 2
 _LEAST_ALIKE = 2
 """Passes of a kind that show what becomes of their gradients, from which on the last one, that does not, is taken for one."""
