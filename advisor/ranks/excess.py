@@ -32,7 +32,7 @@ _LEAST_STEPS = 5
 
 @dataclass(frozen=True)
 class Excess:
-    """What each rank does more than the median of the others. By step's number and rank: ns of ``larger`` inputs, and of ``more``
+    """Excess of each rank over the median of the others. By step's number and rank: ns of ``larger`` inputs, and of ``more``
     calls. By rank: how much ``slower`` it is than the others at equal work. By rank and cause: ns ``beyond`` that slowness."""
 
     numbers: Ints
