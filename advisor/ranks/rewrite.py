@@ -17,7 +17,6 @@ from advisor.rulebook.rule import Rule
 EXPOSED = (
     "cpu/collective-wait",
     "cpu/micro-batch-reduction",
-    "cpu/unbucketed-reduction",
     "cpu/uneven-batches",
     "distributed/exposed-communication",
     "distributed/exposed-forward-communication",

@@ -34,7 +34,9 @@ def test_what_a_rank_waits_for_another_is_no_longer_its_own_findings(tmp_path: P
     waits = next(finding for finding in analyses[0].findings if finding.rule == "cpu/collective-wait")
     assert waits.title == "Waiting in collectives, mostly for rank 1"
     assert close(waits.cost_ms, 4.5)
-    assert waits.saving is None or waits.saving.high_ms <= 0.7 * 0.5 + 0.01
+    # What hides messages returns no more than the exchange: 0.07 to 0.7 of 0.5 ms.
+    assert waits.saving is not None
+    assert close(waits.saving.high_ms, 0.35)
 
 
 def test_a_clock_that_no_collective_contradicts_is_taken_as_it_is(tmp_path: Path) -> None:
