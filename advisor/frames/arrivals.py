@@ -45,6 +45,16 @@ SCHEMA = Schema(
         flag("late_by_experts", "an all-to-all whose last rank computed longer than the others since the collective before, most "
              "of it in matrix products, and sends more in it (or the kernel is of a library that exchanges tokens): its experts "
              "got more tokens"),
+        real("late_larger_share", "share", "of late_by_ns: what operators take, as a rule, on operands that are larger by as much "
+             "as that rank's are in this step; NULL on GPUs, without shapes, and with late_rank"),
+        real("late_larger_steps", "share", "of the steps: that rank has larger operands in them; NULL on GPUs, without shapes, in "
+             "fewer than five steps, of which chance may take all, and with late_rank"),
+        real("late_more_share", "share", "of late_by_ns: operators that it calls more often than the others in this step; NULL as "
+             "late_larger_share"),
+        real("late_beyond_share", "share", "of late_by_ns: what that rank spends more in late_cause than the others in three of "
+             "four steps and more, beyond late_slower; NULL as late_larger_share"),
+        real("late_slower", "", "by which share that rank takes longer than the others for equal operators, in the median of the "
+             "steps; NULL as late_larger_share"),
         flag("across_stages", "ranks of different stages of one pipeline meet in it: who comes early waits for the pipeline to "
              "drain, as it does in the messages of `stages`"),
     ),

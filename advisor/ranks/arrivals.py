@@ -12,15 +12,14 @@ import pandas as pd
 
 from advisor.frames.arrivals import SCHEMA, empty
 from advisor.intervals import Bools, Ints
-from advisor.ranks.clocks import Clocks, ends, kinds_of, starts
+from advisor.ranks.clocks import SIGMAS, Clocks, ends, kinds_of, starts
 from advisor.ranks.digest import Digest
+from advisor.ranks.excess import excess
 from advisor.ranks.matching import KINDS, TOGETHER, Group
 from advisor.ranks.pipelines import Pipelines
 from advisor.ranks.work import more_compute, same_work
 from advisor.timeline.ledger import CAUSES, CODE
 
-# A lag is one where it exceeds the scatter of the clocks by so many standard deviations.
-_SIGMAS = 4.0
 # Timestamps of older traces are whole us: two of them make no lag.
 _RESOLUTION_NS = 2_000
 _FAR = np.int64(1 << 62)
@@ -64,7 +63,7 @@ def arrivals(
         if len(columns) < 2 or not chosen.any():
             continue
         members = [group.members[column] for column in columns]
-        noise = max(_SIGMAS * float(clocks.spread_ns[members].max()), float(_RESOLUTION_NS))
+        noise = max(SIGMAS * float(clocks.spread_ns[members].max()), float(_RESOLUTION_NS))
         part, open_ns, wrong = _of_group(digests, ranks, group.name, members, rows[chosen], clocks, zero, noise)
         part["collective"] += number
         told = _told(digests, members, rows[chosen]) | (pipelines is not None and pipelines.part(group.members))
@@ -121,14 +120,17 @@ def _of_group(
     undecided = int(np.minimum(raw, cost)[~decided & (steps >= 0).any(axis=1)].sum())
     wait = np.where(decided[:, None], raw, 0)
     who = np.array([ranks[member] for member in members], np.int64)
-    same = same_work([digests[member] for member in members])
-    more = more_compute([digests[member] for member in members])
-    lead, cause, above = _held_up(digests, members, rows, start, there, late)
+    those = [digests[member] for member in members]
+    same, more = same_work(those), more_compute(those)
+    before = _Before(those, rows, start, end)
+    lead, cause, above = _held_up(before, start, there, late)
     sent, experts = _tokens(digests, members, rows, late, above)
     cells = np.flatnonzero(there.ravel())
     collective, who_row = np.divmod(cells, shape[1])
     known = decided[collective]
     frame: dict[str, Any] = _places(digests, members, rows)
+    reasons = _excess(those, steps, late, cause, lead, decided)
+    frame |= {name: figure[collective] for name, figure in reasons.items()}
     frame |= {
         "start_ns": start.ravel()[cells],
         "dur_ns": (end - start).ravel()[cells],
@@ -168,12 +170,51 @@ def _flags(values: Sequence[bool | None]) -> Any:
     return pd.array([pd.NA if value is None else value for value in values], dtype="boolean")
 
 
-def _held_up(
-    digests: Sequence[Digest], members: Sequence[int], rows: Ints, start: Ints, there: Any, late: Ints
-) -> tuple[Ints, Ints, Numbers]:
+class _Before:
+    """ns of each cause, by collective and rank, since the collective before; NaN where a rank does not hold it.
+
+    On the CPU several are in flight at once, and it is since the last that all ranks had left by then and in which they met: each
+    waited for its end, or came last. One cause at a time: all at once would be thirteen times the collectives of all ranks.
+    """
+
+    def __init__(self, digests: Sequence[Digest], rows: Ints, start: Ints, end: Ints) -> None:
+        self.digests, self.rows = digests, rows
+        self.on_cpu = all(len(digest.host.begun) for digest in digests)
+        if self.on_cpu:
+            # How many, from the first, each rank has left when it comes to each.
+            left = [
+                np.searchsorted(
+                    np.maximum.accumulate(np.where(rows[:, at] >= 0, end[:, at], -_FAR)), start[:, at], "right"
+                )
+                for at in range(rows.shape[1])
+            ]
+            there = np.where(rows >= 0, np.stack(left, axis=1), len(rows))
+            waits = np.stack(
+                [np.append(digest.host.waits, 1)[rows[:, at]] for at, digest in enumerate(digests)], axis=1
+            )
+            met = ((waits > 0) | (start >= start.max(axis=1, keepdims=True))).all(axis=1)
+            last = np.append(np.maximum.accumulate(np.where(met, np.arange(len(rows)), -1)), -1)
+            self.since = last[np.minimum(there.min(axis=1), np.arange(len(rows))) - 1]
+
+    def of(self, code: int) -> Numbers:
+        """Return it for a cause."""
+        out = np.full(self.rows.shape, np.nan)
+        for column, digest in enumerate(self.digests):
+            own = self.rows[:, column]
+            present = own >= 0
+            if not self.on_cpu:
+                out[present, column] = digest.before[own[present], code]
+                continue
+            from_ = np.where(self.since >= 0, own[np.maximum(self.since, 0)], -1)[present]
+            left = np.append(digest.host.left[:, code], 0)[from_]
+            out[present, column] = digest.host.begun[own[present], code] - left
+        return out
+
+
+def _held_up(before: _Before, start: Ints, there: Bools, late: Ints) -> tuple[Ints, Ints, Numbers]:
     """For each collective: how long after the median of the others the last rank came, the cause of which it spent most above
     the others' median since the collective before, -1 where it spent more on none; and the ns that it computed longer."""
-    count, width = rows.shape
+    count = len(start)
     line = np.arange(count)
     others = there.copy()
     others[line, late] = False
@@ -182,15 +223,26 @@ def _held_up(
     base = np.where(others, start, _FAR).min(axis=1)
     lead = start[line, late] - base - np.rint(np.nanmedian(times - base[:, None], axis=1)).astype(np.int64)
     above = np.zeros((count, len(CAUSES)))
-    for code in range(len(CAUSES)):  # one at a time: all at once would be thirteen times the collectives of all ranks
+    for code in range(len(CAUSES)):
         if code == CODE["communication"]:
             continue
-        spent = np.full((count, width), np.nan)
-        for column, member in enumerate(members):
-            present = there[:, column]
-            spent[present, column] = digests[member].before[rows[present, column], code]
+        spent = before.of(code)
         above[:, code] = spent[line, late] - np.nanmedian(np.where(others, spent, np.nan), axis=1)
     return lead, np.where(above.max(axis=1) > 0, above.argmax(axis=1), -1), above[:, CODE["compute"]]
+
+
+def _excess(
+    digests: Sequence[Digest], steps: Ints, late: Ints, cause: Ints, lead: Ints, decided: Bools
+) -> dict[str, Numbers]:
+    """For each collective, the parts of the lag of its last rank that more work explains; NaN on GPUs."""
+    found = excess(digests)
+    places = steps[np.arange(len(late)), late]
+    numbers = np.full(len(late), -1, np.int64)
+    for column, digest in enumerate(digests):
+        own = (late == column) & (places >= 0) & (places < len(digest.step_numbers))
+        numbers[own] = digest.step_numbers[places[own]]
+    figures = found.of(numbers, late, cause, np.maximum(lead, 1))
+    return {f"late_{name}": np.where(decided, figure, np.nan) for name, figure in figures.items()}
 
 
 def _tokens(

@@ -14,11 +14,18 @@ import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints
 from advisor.ranks.digest import Digest
-from advisor.ranks.matching import KINDS, LEAST_SHARED, TOGETHER, Group, kind_codes
+from advisor.ranks.matching import KINDS, LEAST_SHARED, TOGETHER, WOKEN_NS, Group, kind_codes
 
 _SIGMA = 1.4826
 _ODD_TIMES = 5.0
 _ODD_NS = 100_000.0
+_FAR = np.int64(1 << 62)
+SIGMAS = 4.0
+"""A lag is one where it exceeds the scatter of the clocks by so many standard deviations."""
+IMPOSSIBLE_SHARE = 0.1
+"""Share of collectives that may end before their last rank has come: more, and the ranks or the clocks are not what they seem."""
+ONE_CLOCK_NS = 1_000_000
+"""Ends of collectives agree by the clock of one host to some 20 us; hosts' clocks may differ by less than this, but seldom."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,33 @@ def align(digests: Sequence[Digest], groups: Sequence[Group]) -> Clocks:
             spread_ns[member] = max(spread, spread_ns[here])
             shared[member] = together_count
             queue.append(member)
+    if all(len(digest.host.begun) for digest in digests) and _is_one(digests, groups, offset[linked]):
+        # What is nearer than that, either reading of the clocks leaves open.
+        left_open = np.full(count, float(np.ptp(offset[linked])) / SIGMAS)
+        return Clocks(np.zeros(count, np.int64), left_open, shared, linked, np.zeros(count, np.bool_))
     return Clocks(offset, spread_ns, shared, linked, _odd(spread_ns, linked, first))
+
+
+def _is_one(digests: Sequence[Digest], groups: Sequence[Group], offset_ns: Ints) -> bool:
+    """Tell whether ranks on the CPU go by one clock as it is: no collective ends before its last rank has come by it.
+
+    Its threads leave a collective when a core is free, so ends are apart by more than those of GPUs.
+    """
+    if np.ptp(offset_ns) > WOKEN_NS:
+        return False
+    count = impossible = 0
+    for group in groups:
+        rows = group.rows[kinds_of(digests, group) < TOGETHER]
+        there = rows >= 0
+        begun = [
+            np.where(there[:, at], starts(digests[member])[rows[:, at]], 0) for at, member in enumerate(group.members)
+        ]
+        left = [
+            np.where(there[:, at], ends(digests[member])[rows[:, at]], _FAR) for at, member in enumerate(group.members)
+        ]
+        count += len(rows)
+        impossible += int((np.min(left, axis=0) < np.max(begun, axis=0)).sum())
+    return impossible <= IMPOSSIBLE_SHARE * count
 
 
 def _odd(spread_ns: npt.NDArray[np.float64], linked: Bools, first: int) -> Bools:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from advisor.frames.peers import peers
 from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.ranks import host
 from advisor.ranks.standing import standing
 from advisor.timeline.calls import PHASES
 from advisor.timeline.ledger import CAUSES
@@ -51,6 +52,7 @@ class Digest:
     between computation, the group by a number, and whether stages of a pipeline pass it as far as this rank shows. ``passes_ns``
     is what it computes in counted steps outside of the optimizer. ``products`` holds for each collective the ns of ``before`` in
     which matrix products run, ``tokens`` 1 where the kernel's name is that of a library which exchanges tokens of experts.
+    ``host`` is of ranks on the CPU alone.
     Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 
@@ -82,6 +84,7 @@ class Digest:
     passes_ns: int
     products: Ints
     tokens: Ints
+    host: host.HostWork
 
     def __post_init__(self) -> None:
         if (
@@ -90,6 +93,9 @@ class Digest:
             or list(self.messages) != list(MESSAGE)
             or self.before.shape != (len(self.collectives), len(CAUSES))
             or not self.products.shape == self.tokens.shape == self.before.shape[:1]
+            or self.host.begun.shape != self.host.left.shape
+            or list(self.host.operators) != list(host.OPERATORS)
+            or list(self.host.operands) != list(host.OPERANDS)
             or self.step_numbers.ndim != 1
             or {self.still.shape[1:], self.waiting.shape[1:]} != {(2,)}
             or {
@@ -105,9 +111,8 @@ class Digest:
 def digest(trace: Trace) -> Digest:
     """Digest one trace. Of several devices, the busiest speaks for the rank."""
     ledger = trace.ledger
-    frame = trace.frame("collectives")
-    chosen = (frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()
-    frame = frame.loc[chosen]
+    on_cpu = trace.context.cpu_program
+    frame = host.collectives(trace) if on_cpu else _on_device(trace)
     order = np.argsort(frame["start_ns"].to_numpy(), kind="stable")
     collectives = frame[list(COLLECTIVE)].iloc[order].reset_index(drop=True)
     names = frame["name"].iloc[order]
@@ -145,7 +150,17 @@ def digest(trace: Trace) -> Digest:
         passes_ns=_passes_ns(trace),
         products=products,
         tokens=tokens[names.cat.codes.to_numpy(np.int64)],
+        host=host.host_work(trace, collectives) if on_cpu else host.nothing(),
     )
+
+
+def _on_device(trace: Trace) -> pd.DataFrame:
+    """The collectives on the rank's device."""
+    frame = trace.frame("collectives")
+    chosen: pd.DataFrame = frame.loc[
+        (frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()
+    ]
+    return chosen
 
 
 def _messages(trace: Trace) -> pd.DataFrame:
@@ -247,6 +262,8 @@ def _before(trace: Trace, collectives: pd.DataFrame) -> tuple[Ints, Ints]:
 
     for code in range(len(CAUSES)):
         out[:, code] = between(ledger.cause == code)
+    if trace.context.cpu_program:  # rows of the ledger are operators there
+        return out, np.zeros(len(start), np.int64)
     product = np.zeros(len(trace.context.recording.work) + 1, np.bool_)  # the last place is for no work
     product[trace.context.kernel_rows] = (trace.frame("kernels")["class"] == "gemm").to_numpy()
     return out, between(ledger.through("compute") & product[ledger.row])

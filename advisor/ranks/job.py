@@ -16,7 +16,7 @@ from advisor.frames import SCHEMAS
 from advisor.frames.values import typed
 from advisor.intervals import Bools, Ints, summed
 from advisor.ranks.arrivals import Arrivals, arrivals
-from advisor.ranks.clocks import Clocks, align
+from advisor.ranks.clocks import IMPOSSIBLE_SHARE, Clocks, align
 from advisor.ranks.digest import Digest
 from advisor.ranks.matching import Group, match
 from advisor.ranks.pipelines import Pipelines, find, stages
@@ -27,8 +27,6 @@ from advisor.ranks.turns import Host, hosts, launchers
 OPEN_SHARE = 0.05
 # What a late rank did longer than the others where its host, not its device or its data, held it up.
 _HOST = ("host", "operator", "unknown")
-# Share of collectives that may end before their last rank has come: more, and the ranks or the clocks are not what they seem.
-IMPOSSIBLE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ class Job:
     @property
     def gpu_expected(self) -> bool:
         """Ranks that communicate on a GPU have one."""
-        return True
+        return not all(len(digest.host.begun) for digest in self.digests)
 
     @cached_property
     def ledger(self) -> Costs:

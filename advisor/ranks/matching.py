@@ -26,6 +26,8 @@ LEAST_AGREE = 0.9
 _MAX_SHIFTS = 512
 # Ends differ by what the last chunk of a message takes to arrive: tens of us between GPUs of one machine.
 _STEADY_NS = 50_000
+WOKEN_NS = 20_000_000
+"""On the CPU a thread leaves a collective when a core is free: ends are apart by as much as some turns of the scheduler."""
 _FAR_STEADIER = 10
 _BASES = 8
 # Collectives that a first look at a shift compares, and how much more than wanted they may scatter.
@@ -45,6 +47,7 @@ class Order:
     end: Ints
     step: Ints
     seq: Ints
+    on_cpu: bool = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -132,7 +135,7 @@ def _sequences(member: int, digest: Digest) -> list[tuple[str, Order]]:
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
         parts = (codes[rows], size[rows], end[rows], step[rows], seq[rows])
-        sequences.append((str(name), Order(member, rows, *parts)))
+        sequences.append((str(name), Order(member, rows, *parts, on_cpu=len(digest.host.begun) > 0)))
     return sequences
 
 
@@ -178,7 +181,8 @@ def find_shift(base: Order, other: Order) -> int | None:
     scored = [(shift, *_score(base, other, shift)) for shift in likely]
     good = [entry for entry in scored if entry[1] >= LEAST_AGREE]
     steadiest = min((entry[2] for entry in good), default=np.inf)
-    if steadiest > _STEADY_NS:
+    steady_ns = WOKEN_NS if base.on_cpu else _STEADY_NS
+    if steadiest > steady_ns:
         # None of the likely ones is steady: one that nothing speaks for must be far steadier.
         unlikely = _promising(base, other, steadiest / _FAR_STEADIER)
         more = [(shift, *_score(base, other, shift)) for shift in unlikely if shift not in likely]
@@ -187,7 +191,7 @@ def find_shift(base: Order, other: Order) -> int | None:
     if not good:
         return None
     # Shifts that are about as steady as the steadiest are alike: the likeliest of them comes first.
-    return next(entry[0] for entry in good if entry[2] <= 2 * steadiest + _STEADY_NS)
+    return next(entry[0] for entry in good if entry[2] <= 2 * steadiest + steady_ns)
 
 
 def _candidates(base: Order, other: Order) -> list[int]:

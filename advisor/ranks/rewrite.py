@@ -14,8 +14,19 @@ from advisor.results.analysis import Analysis, Finding
 from advisor.results.ranks import RankRow
 from advisor.rulebook.rule import Rule
 
-EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication", "distributed/slow-link")
+EXPOSED = (
+    "cpu/collective-wait",
+    "cpu/micro-batch-reduction",
+    "cpu/uneven-batches",
+    "distributed/exposed-communication",
+    "distributed/exposed-forward-communication",
+    "distributed/slow-link",
+)
 LATE = (
+    "cpu/late-loader",
+    "cpu/lone-work",
+    "cpu/uneven-shards",
+    "cpu/uneven-work",
     "distributed/few-cores",
     "distributed/straggler",
     "distributed/uneven-experts",
@@ -86,5 +97,6 @@ def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]]
     title = finding.title
     if share >= _MOSTLY:
         named = [str(rank) for rank, part in shares[:_NAMED] if part >= _LEAST]
-        title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_in_words(named)}"
+        waiting = "Waiting" if finding.rule.startswith("cpu/") else "The GPU waits"
+        title = f"{waiting} in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_in_words(named)}"
     return msgspec.structs.replace(finding, title=title, why=f"{text}\n\n{finding.why}", saving=saving)

@@ -44,7 +44,8 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
                 advice="Give one trace of each rank.",
             )
         )
-    alone = {rank for rank, digest in chosen.items() if not {"distributed", "gpu"} <= digest.features}
+    on_gpu = any({"distributed", "gpu"} <= digest.features for digest in chosen.values())
+    alone = {rank for rank, digest in chosen.items() if not _communicates(digest, on_gpu)}
     together = {rank: digest for rank, digest in chosen.items() if rank not in alone}
     if len(together) < 2:
         return None, []
@@ -66,6 +67,13 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
         )
     ranks = sorted(together)
     return Job([together[rank] for rank in ranks], ranks), notes
+
+
+def _communicates(digest: Digest, on_gpu: bool) -> bool:
+    """Tell whether the communication of a rank was recorded: on its GPU, or in a run without any on the CPU."""
+    if on_gpu:
+        return {"distributed", "gpu"} <= digest.features
+    return "distributed" in digest.features and len(digest.host.begun) > 0
 
 
 def notes_of(job: Job) -> Iterator[QualityNote]:

@@ -18,12 +18,10 @@ import pandas as pd
 from advisor.frames.launchers import SCHEMA, empty
 from advisor.frames.schema import COMMON
 from advisor.intervals import Ints
-from advisor.ranks.clocks import Clocks
+from advisor.ranks.clocks import ONE_CLOCK_NS, Clocks
 from advisor.ranks.digest import Digest
 from advisor.ranks.standing import running
 
-# Ends of collectives agree by the clock of one host to some 20 us; hosts' clocks may differ by less than this, but seldom.
-_ONE_CLOCK_NS = 1_000_000
 # The part of their windows that the ranks of a host must share to be counted.
 _SHARED = 0.5
 _PROCESS = re.compile(r"_(\d{1,12})\.\d{9,}\.pt\.trace\.json", re.IGNORECASE)
@@ -120,7 +118,7 @@ def _is_one(digests: Sequence[Digest], clocks: Clocks, members: Sequence[int]) -
     clocks as they are."""
     seen = [digests[at].device for at in members if digests[at].devices > 1]
     apart = int(np.ptp(clocks.offset_ns[list(members)]))
-    return len(members) > 1 and len(seen) == len(set(seen)) and apart <= _ONE_CLOCK_NS
+    return len(members) > 1 and len(seen) == len(set(seen)) and apart <= ONE_CLOCK_NS
 
 
 def _counted(digests: Sequence[Digest], members: list[int]) -> Host | None:

@@ -226,10 +226,14 @@ def _others_are_late(context: Context, first: Finding | None) -> bool:
 
 
 def reordered(headline: Headline | None, before: Sequence[Finding], after: Sequence[Finding]) -> Headline | None:
-    """Return the headline for findings whose order has changed since it was built."""
-    if headline is None or not after or (before and before[0].rule == after[0].rule):
+    """Return the headline for findings whose order or savings have changed since it was built."""
+    if headline is None or not after:
         return headline
     opening = headline.text.partition(FIRST)[0]
+    if before and before[0].rule == after[0].rule:
+        # The ranks together have shown that its fix returns nothing.
+        in_vain = before[0].saving is not None and after[0].saving is None
+        return msgspec.structs.replace(headline, text=opening) if in_vain else headline
     candidates = [opening + first_clause(title) for title in (*clauses(after[0].fix.title), "")]
     return msgspec.structs.replace(headline, text=fitted(candidates), first=after[0].rule)
 

@@ -664,6 +664,25 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         ),
     },
     "cpu/uneven-batches": uneven,
+    "cpu/uneven-shards": lambda scope: uneven(scope) | {"per_rank": 2},
+    "cpu/uneven-work": uneven,
+    "cpu/late-loader": lambda scope: {
+        "files": list(range(64)),
+        "rank": 0,
+        "world_size": 2,
+        "per_rank": 32,
+        "Rows": lambda rows: rows,
+    },
+    "cpu/lone-work": lambda scope: {
+        "rank": 0,
+        "world_size": 1,
+        "step": 100,
+        "held_out": torch.rand(4, 2),
+        "evaluate": lambda model, rows: torch.tensor([1.0, len(rows)]),
+        "histograms": lambda model: {},
+        "loss": torch.tensor(1.0),
+        "log": lambda *parts: None,
+    },
     "distributed/uneven-batches": uneven,
     "data-loading/unsorted-lengths": lambda scope: {
         "rows": [torch.arange(3 + at % 7) for at in range(70)],
@@ -1058,6 +1077,12 @@ if "collate" in globals():
     assert tokens.shape[1] in (128, 512) and tokens[0].sum() == 3 and tokens[1].sum() == 70 * 71 // 2
 """,
     "cpu/uneven-batches": EVEN,
+    "cpu/uneven-shards": """
+assert len(batches) == 2 and all(len(batch) == 16 for batch in batches)
+""",
+    "cpu/uneven-work": """
+assert len(batches) == 2 and all(len(batch) == 16 for batch in batches)
+""",
     "distributed/uneven-batches": EVEN,
     "data-loading/unsorted-lengths": """
 if "ByLength" in globals():
