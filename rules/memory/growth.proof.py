@@ -38,8 +38,8 @@ def the_same_on_the_cpu() -> TraceBuilder:
 
 
 @edge
-def a_tenth_of_it_before_the_profiler_began(over: bool) -> TraceBuilder:
-    return training([20 * MB] * 7).ran_with(unprofiled_growth_bytes=2 * MB if over else 2 * MB - 1)
+def half_of_it_before_the_profiler_began(over: bool) -> TraceBuilder:
+    return training([20 * MB] * 7).ran_with(unprofiled_growth_bytes=10 * MB if over else 10 * MB - 1)
 
 
 @quiet
