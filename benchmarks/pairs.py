@@ -1,7 +1,8 @@
 """Predicted and measured gains of programs with one fault each: ``python benchmarks/pairs.py --out DIR``, where torch is.
 
 Each folder of benchmarks/pairs holds a program with one fault (before.py), the same without it (after.py) and what its author
-thinks of it (fault.toml). For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
+thinks of it (fault.toml). A folder without these two has a script of another name beside after.py, and its fault in the table of
+the README above it. For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
 profiler, in turns (before, after, after, before: a round). A program that prints no time of a step is timed as `advisor fix`
 times one: its steps are found as the recorder finds them, and it ends once there are enough. Writes pairs.json after every
 program, and prints a table in Markdown. The analysis of a GPU's program runs beside its timings; all else runs alone.
@@ -49,6 +50,12 @@ COLUMNS = [
     "measured gain",
     "inside",
 ]
+
+
+def file_of(script: str, folder: Path) -> str:
+    """The name of a script in a folder: that of before.py is its own where the only other script but after*.py is called so."""
+    others = [path.name for path in sorted(folder.glob("*.py")) if not path.name.startswith("after")]
+    return others[0] if script == "before.py" and script not in others and len(others) == 1 else script
 
 
 def run(command: list[str], folder: Path, limit: float) -> dict[str, Any]:
@@ -148,9 +155,9 @@ def timed(
     """One run without a profiler; ``ms`` and ``peak_mb`` are None if it failed."""
     arguments = ["--steps", str(steps), *(["--small"] if small else [])]
     if forked is not None:
-        done = forked.run(script, arguments, folder, limit)
+        done = forked.run(file_of(script, folder), arguments, folder, limit)
     else:
-        done = run([sys.executable, script, *arguments], folder, limit)
+        done = run([sys.executable, file_of(script, folder), *arguments], folder, limit)
     figures: dict[str, Any] = {"ms": None, "peak_mb": None}
     if done["rc"] == 0:
         try:
@@ -189,8 +196,8 @@ def watched(script: str, folder: Path, seconds: float, limit: float, steps: Sequ
             "advisor.record.measure",
             *options,
             *steps,
-            script,
-            *asked(folder / script, MOST),
+            file_of(script, folder),
+            *asked(folder / file_of(script, folder), MOST),
         ]
         done = run(command, folder, limit)
         left = sorted(Path(kept).glob("*.json"))  # one for each rank
@@ -213,7 +220,8 @@ def found_again(script: str, folder: Path, seconds: float, limit: float, steps: 
 
 def record(script: str, trace: Path, folder: Path, small: bool, limit: float) -> dict[str, Any]:
     options = ["--stop", "--force", "--steps", "6", "--skip", "12", "-o", str(trace)]
-    command = [sys.executable, "-m", "advisor", "record", *options, script, *asked(folder / script, 60)]
+    file = file_of(script, folder)
+    command = [sys.executable, "-m", "advisor", "record", *options, file, *asked(folder / file, 60)]
     return brief(run([*command, *(["--small"] if small else [])], folder, limit))
 
 
@@ -496,7 +504,11 @@ def steps_for(ms: float, seconds: float) -> int:
 
 def fault_of(folder: Path) -> dict[str, Any]:
     """The words of a program's author; where he names several lines in one text, the first is the fault's."""
-    fault = tomllib.loads((folder / "fault.toml").read_text())
+    words, table = folder / "fault.toml", folder.parent / "README.md"
+    if not words.exists():
+        row = re.search(rf"^\| *{re.escape(folder.name)} *\|([^|]+)\|", table.read_text() if table.exists() else "", re.MULTILINE)
+        return {"fault": row[1].strip() if row else "", "file": file_of("before.py", folder), "line": -1, "also": []}
+    fault = tomllib.loads(words.read_text())
     first, *others = re.findall(r"(\w+\.py):(\d+)", fault.get("lines", "")) or [(None, None)]
     if first[0]:
         fault = {"file": first[0], "line": int(first[1]), "also": [int(line) for _, line in others], **fault}
@@ -530,7 +542,7 @@ def take(
         future.result()  # it would take the cores of a program that runs on them
     # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
     # takes less time a step, and is given more of them.
-    if not asked(folder / "before.py", options.trial):  # nor does it print the time of a step in our words
+    if not asked(folder / file_of("before.py", folder), options.trial):  # nor does it print the time of a step in our words
         trial = one["trial"] = {"ms": None, "rc": "no figures"}
     else:
         trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)

@@ -60,7 +60,8 @@ class Thread:
         plan: dict[str, Rung] = {}
         high_ms = low_ms = whole_ms
         ranked = sorted(
-            priced(fixes, dur_ns, counted_ns, whole_ms, error=self.error), key=lambda c: tuple(-part for part in c.rank)
+            priced(fixes, dur_ns, counted_ns, whole_ms, error=self.error, at_most_ns=bare.alike_ns if bare else None),
+            key=lambda claim: tuple(-part for part in claim.rank),
         )
         after = {claim.rule.id: claim.after for claim in ranked if claim.after is not None}
         worth = {claim.rule.id: claim for claim in ranked if claim.saving is not None}

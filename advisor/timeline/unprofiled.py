@@ -5,7 +5,8 @@ recorded steps are longer, the time that the device waits for the host shrinks t
 
 A program on the CPU is slowed down by the event: recording an operator takes as long for a small one as for a large one. Where
 the recorder measured how long, so much is taken from each call of an operator by Python and the Python before it, for
-every operator in it; what recorded steps are longer beyond that is taken from all alike.
+every operator in it; what recorded steps are longer beyond that is taken from all alike. That is cautious for small operators:
+events also push out of the caches what the large ones read. Where all of it is taken from all alike, they keep most.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Unprofiled:
     loader: float = 1.0
     pace: Pace | None = None
     fed_ns: float = 0.0
+    alike_ns: Ints | None = None
 
     @property
     def step_ms(self) -> float:
@@ -122,22 +124,26 @@ def unprofiled(context: Context) -> Unprofiled | None:
         # Waits for workers come now and then, for several batches at once.
         waited, step_ns = waited * float(bare.mean()) / step_ns, float(bare.mean())
     loader = waited / loaded if loaded else 1.0
-    dur_ns = _shortened(context, recorded, (before_ns - loaded) - (step_ns - waited), loading=loader == 1.0)
+    shorter = (before_ns - loaded) - (step_ns - waited)
+    dur_ns = _shortened(context, recorded.event_ns, shorter, loading=loader == 1.0)
     if dur_ns is None:
         return None
     left_ns = np.rint(np.where(loads, dur_ns * loader, dur_ns)).astype(np.int64)
+    alike = _shortened(context, None, shorter, loading=False) if context.cpu_program and recorded.event_ns else None
+    alike_ns = None if alike is None else np.rint(np.where(loads, dur_ns * loader, alike)).astype(np.int64)
     pace = None
     if loader > 1 and any(one.workers for one in recorded.loaders):
         batches = max(len(context.waits.loader.start) / recording.step_count, 1.0)
         pace = Pace(step_ns / batches, waited / batches)
-    return Unprofiled(step_ns, len(bare), left_ns, int(left_ns[ledger.counted].sum()), loader, pace, step_ns - waited)
+    counted_ns = int(left_ns[ledger.counted].sum())
+    return Unprofiled(step_ns, len(bare), left_ns, counted_ns, loader, pace, step_ns - waited, alike_ns)
 
 
-def _shortened(context: Context, recorded: Recorded, shorter: float, *, loading: bool) -> Floats | None:
+def _shortened(context: Context, event_ns: float | None, shorter: float, *, loading: bool) -> Floats | None:
     """Return the ledger's segments where a step is *shorter* by so many ns, the waits for batches left out; None where nothing
     explains it.
 
-    *loading*: whether the profiler's part of loading in this thread is not known by itself.
+    *event_ns* is what recording an operator takes, None where all are slowed alike. *loading*: whether the profiler's part of loading in this thread is not known by itself.
     """
     ledger, before_ns = context.ledger, context.step_ns
     slowed = ledger.counted if context.cpu_program else ledger.counted & ledger.through(*_SLOWED)
@@ -147,10 +153,10 @@ def _shortened(context: Context, recorded: Recorded, shorter: float, *, loading:
     per_ns = before_ns / max(ledger.counted_ns, 1)
     held, beside = (float(ledger.dur_ns[part].sum()) * per_ns for part in (slowed, driver))
     of_events = np.zeros(len(ledger.dur_ns))
-    if context.cpu_program and recorded.event_ns and held:
-        of_events = _taken_by_events(context, slowed, recorded.event_ns)
+    if context.cpu_program and event_ns and held:
+        of_events = _taken_by_events(context, slowed, event_ns)
         if loading:
-            of_events += _taken_while_loading(context, recorded.event_ns)
+            of_events += _taken_while_loading(context, event_ns)
     of_loading = float(of_events[~slowed].sum()) * per_ns
     if not -_SPREAD * before_ns <= shorter <= held + of_loading + beside + _SPREAD * before_ns:
         return None
