@@ -506,7 +506,8 @@ def fault_of(folder: Path) -> dict[str, Any]:
     """The words of a program's author; where he names several lines in one text, the first is the fault's."""
     words, table = folder / "fault.toml", folder.parent / "README.md"
     if not words.exists():
-        row = re.search(rf"^\| *{re.escape(folder.name)} *\|([^|]+)\|", table.read_text() if table.exists() else "", re.MULTILINE)
+        text = table.read_text() if table.exists() else ""
+        row = re.search(rf"^\| *{re.escape(folder.name)} *\|([^|]+)\|", text, re.MULTILINE)
         return {"fault": row[1].strip() if row else "", "file": file_of("before.py", folder), "line": -1, "also": []}
     fault = tomllib.loads(words.read_text())
     first, *others = re.findall(r"(\w+\.py):(\d+)", fault.get("lines", "")) or [(None, None)]
@@ -542,7 +543,8 @@ def take(
         future.result()  # it would take the cores of a program that runs on them
     # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
     # takes less time a step, and is given more of them.
-    if not asked(folder / file_of("before.py", folder), options.trial):  # nor does it print the time of a step in our words
+    asks = asked(folder / file_of("before.py", folder), options.trial)
+    if not asks:  # nor does it print the time of a step in our words
         trial = one["trial"] = {"ms": None, "rc": "no figures"}
     else:
         trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)

@@ -179,6 +179,7 @@ def priced(
     *error* is the part by which the times themselves may be too low: the upper end allows for it. *at_most_ns* are the segments
     by another reckoning of the same whole: the upper end is that of the one by which the rows take longer.
     """
+    longest_ns = _either(at_most_ns, dur_ns)
     left = np.ones(len(dur_ns))
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
@@ -230,20 +231,16 @@ def priced(
         others = distinct(owner[segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
         ns = free(index)
-        free_ns = round(float(ns.sum()))
-        other_ns = round(float(free(index, at_most_ns).sum())) if at_most_ns is not None else 0
-        own = Owned(free_ns, max(free_ns, other_ns), held_ns(claim))
+        own = Owned.of(ns, free(index, longest_ns), held_ns(claim))
         saving = _saving(claim, own, whole_ns, whole_ms, left_ms, shared, error)
         if saving is not None and shared:
-            all_ns = int(dur_ns[segments].sum())
-            other_ns = int(at_most_ns[segments].sum()) if at_most_ns is not None else 0
-            own = Owned(all_ns, max(all_ns, other_ns), held_ns(claim))
-            saving = _with_alone(saving, _saving(claim, own, whole_ns, whole_ms, whole_ms, [], error), whole_ms)
+            alone = Owned.of(dur_ns[segments], longest_ns[segments], own.held_ns)
+            saving = _with_alone(saving, _saving(claim, alone, whole_ns, whole_ms, whole_ms, [], error), whole_ms)
         if saving is not None and (saving.high_share < ranking.HARDLY or _is_little(saving, claim, claims)):
             done[index] = replace(claim, after=tuple(shared))
             continue
         if saving is not None:
-            gone = min(saving.high_share * whole_ns / max(free_ns, 1), 1.0) if _shortens(claim) else 1.0
+            gone = min(saving.high_share * whole_ns / max(own.ns, 1), 1.0) if _shortens(claim) else 1.0
             owner[segments[ns > 0]] = index
             left[segments[ns > 0]] *= 1 - gone
             left_ms -= saving.high_ms
@@ -327,6 +324,16 @@ class Owned(NamedTuple):
     ns: int
     most_ns: int
     held_ns: float
+
+    @classmethod
+    def of(cls, ns: Floats | Ints, other_ns: Floats | Ints, held_ns: float) -> Owned:
+        """Return the sums of two reckonings."""
+        first = round(float(ns.sum()))
+        return cls(first, max(first, round(float(other_ns.sum()))), held_ns)
+
+
+def _either(ns: Ints | None, otherwise: Ints) -> Ints:
+    return otherwise if ns is None else ns
 
 
 def _saving(

@@ -143,7 +143,8 @@ def _shortened(context: Context, event_ns: float | None, shorter: float, *, load
     """Return the ledger's segments where a step is *shorter* by so many ns, the waits for batches left out; None where nothing
     explains it.
 
-    *event_ns* is what recording an operator takes, None where all are slowed alike. *loading*: whether the profiler's part of loading in this thread is not known by itself.
+    *event_ns* is what recording an operator takes, None where all are slowed alike. *loading*: whether the profiler's part of
+    loading in this thread is not known by itself.
     """
     ledger, before_ns = context.ledger, context.step_ns
     slowed = ledger.counted if context.cpu_program else ledger.counted & ledger.through(*_SLOWED)

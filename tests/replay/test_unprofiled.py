@@ -501,7 +501,7 @@ def test_no_range_is_wider_than_a_third_of_the_step(
 
 
 def test_what_may_return_nothing_keeps_its_range(tmp_path: Path) -> None:
-    """A loader's wait of 8 of 10 ms: nothing to 90 % of it, and a fifth more for the times: nobody knows it to a third of the step."""
+    """A loader's wait of 8 of 10 ms: nothing to 90 % of it, and a fifth more: nobody knows it to a third of the step."""
     b = TraceBuilder(None, host_us=0, record_shapes=True)
     b.ran_with(unprofiled_step_ms=(10.0, 10.0, 10.0))
     for _ in range(6):

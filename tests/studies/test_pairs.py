@@ -255,3 +255,17 @@ def test_a_program_that_prints_no_times_is_timed_by_its_steps(tmp_path: Path) ->
     assert pairs.FEWEST - pairs.WARM <= figures["steps"] < 60
     (tmp_path / "broken.py").write_text("raise SystemExit(3)\n")
     assert pairs.watched("broken.py", tmp_path, 0.5, 120)["ms"] is None
+
+
+def test_a_folder_may_name_its_script_itself_and_its_fault_in_the_readme_above(tmp_path: Path) -> None:
+    folder = tmp_path / "workers"
+    folder.mkdir()
+    for name in ("train.py", "after.py", "after2.py"):
+        (folder / name).write_text("")
+    (tmp_path / "README.md").write_text("| program | fault |\n|---|---|\n| workers | 8 workers for rows in memory | more |\n")
+    assert pairs.file_of("before.py", folder) == "train.py"
+    assert pairs.file_of("after.py", folder) == "after.py"
+    fault = {"fault": "8 workers for rows in memory", "file": "train.py", "line": -1, "also": []}
+    assert pairs.fault_of(folder) == fault
+    (folder / "before.py").write_text("")
+    assert pairs.file_of("before.py", folder) == "before.py"
