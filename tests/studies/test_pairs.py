@@ -262,7 +262,9 @@ def test_a_folder_may_name_its_script_itself_and_its_fault_in_the_readme_above(t
     folder.mkdir()
     for name in ("train.py", "after.py", "after2.py"):
         (folder / name).write_text("")
-    (tmp_path / "README.md").write_text("| program | fault |\n|---|---|\n| workers | 8 workers for rows in memory | more |\n")
+    (tmp_path / "README.md").write_text(
+        "| program | fault |\n|---|---|\n| workers | 8 workers for rows in memory | more |\n"
+    )
     assert pairs.file_of("before.py", folder) == "train.py"
     assert pairs.file_of("after.py", folder) == "after.py"
     fault = {"fault": "8 workers for rows in memory", "file": "train.py", "line": -1, "also": []}
