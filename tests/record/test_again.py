@@ -27,7 +27,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def entries(step: Callable[[], Any]) -> Any:
-    """What the recorder tells of a step."""
+    """Words of the recorder on a step."""
     watch = constants.Constants(torch, lambda: True)
     watch.start()
     try:

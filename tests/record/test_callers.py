@@ -37,7 +37,7 @@ def test_two_operators_of_one_call_share_it() -> None:
 
 
 def test_a_call_that_has_ended_holds_no_number() -> None:
-    """What a call between the two was given is let go: its frame may be taken again."""
+    """Arguments of a call between the two are let go: its frame may be taken again."""
     calls = callers.Calls()
     one = inner(calls)
     calls.at(sys._getframe())

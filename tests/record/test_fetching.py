@@ -74,7 +74,7 @@ def test_workers_are_told_of_apart(tmp_path: Path) -> None:
 
 
 class Sample:
-    """What a batch is made of."""
+    """Part of a batch."""
 
 
 def test_a_thread_that_has_not_ended_when_the_next_begins_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
