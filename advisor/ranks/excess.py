@@ -108,7 +108,8 @@ def _others(figures: Numbers) -> Numbers:
     middle = (
         np.take_along_axis(rising, np.where(at < place, at, at + 1), axis=1) for at in ((count - 1) // 2, count // 2)
     )
-    return np.mean(list(middle), axis=0)
+    median: Numbers = np.mean(list(middle), axis=0)
+    return median
 
 
 def _slower(ns: Numbers, expected: Numbers, same: npt.NDArray[np.bool_]) -> Numbers:
