@@ -62,8 +62,8 @@ class _Found:
 
 @dataclass(eq=False)
 class _Picked:
-    """What a recording picks late, in the order of time; the operators that Python calls in it, by thread and time, and whether
-    their shapes were recorded."""
+    """Late picks of a recording in the order of time, and the operators that Python calls in it by thread and time; *shaped*: their
+    shapes were recorded."""
 
     found: list[_Found]
     nodes: Ints
