@@ -21,6 +21,9 @@ _COMPILED = re.compile(r"inference_mode|torch\.compile|jit\.script|jit\.trace|Da
 _PLAIN = ("len", "int", "float", "bool", "range", "max", "min", "abs", "tuple", "enumerate", "zip", "isinstance", "ValueError")
 _FACTORIES = ("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "arange", "eye", "cat", "stack")
 _MADE = tuple(f"torch.{name}" for name in _FACTORIES)
+_PREPARES = re.compile(r"\b(?:unique|unique_consecutive|argsort|sort|nonzero|bincount|histc|coalesce|searchsorted|sparse_coo_tensor)\(")
+"""Operators without gradients, or of indices: what they are given is data, and no parameter that an optimizer changes."""
+_SHARED = "cpu/repeated-function"
 _NUMBER = re.compile(r"len\(\w+\)|\w+\.(?:size\(-?\d+\)|shape\[-?\d+\]|num_nodes|numel\(\))")
 _STATEMENTS = matchers.OneOf(
     matchers.FunctionDef(), matchers.ClassDef(), matchers.Lambda(), matchers.Global(), matchers.Nonlocal(), matchers.Yield(),
@@ -34,6 +37,8 @@ def _make(request: Request) -> Iterator[Change]:
     for source, line in request.places():
         for function in _at(source, line):
             try:
+                if request.finding.rule == _SHARED and _PREPARES.search(source.code(function)) is None:
+                    raise NotEditable(f"whether {function.name.value} is given data alone is not certain")
                 pieces = _kept(sources, source, function)
             except NotEditable as reason:
                 because = str(reason)
@@ -249,5 +254,5 @@ def _check_unchanged(source: Source, around: cst.FunctionDef, kept: str, name: s
 
 
 EDITS = (
-    Edit("kept-result", "Prepare data once, and keep the result", ("cpu/repeated-preparation",), _make),
+    Edit("kept-result", "Prepare data once, and keep the result", ("cpu/repeated-preparation", _SHARED), _make),
 )
