@@ -77,6 +77,7 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "kept_result": ("kept-result", "cpu/repeated-preparation", None, ""),
     "fft_convolution": ("fft-convolution", "kernels/long-convolution", None, ""),
     "longest_row": ("longest-row", "cpu/padded-batches", None, ""),
+    "quantized_engine": ("quantized-engine", "cpu/quantized-engine", None, ""),
     "no_checkpointing": ("no-checkpointing", "cpu/unneeded-checkpointing", None, ""),
     "one_backward": ("one-backward", "gradient/repeated-backward", None, ""),
     "sparse_embedding": ("sparse-embedding", "gradient/dense-embedding", None, ""),
