@@ -283,14 +283,16 @@ def _switch_dropout_off(torch: Any) -> None:
     """Let the functions behind torch's layers drop nothing; recurrent layers of several levels still do."""
     functional = torch.nn.functional
 
-    def all_kept(input: Any, *_args: Any, **_options: Any) -> Any:  # noqa: A002
+    def all_kept(input: Any, *_args: Any, **_options: Any) -> Any:
         return input
 
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
         setattr(functional, name, all_kept)
     attention = functional.scaled_dot_product_attention
 
-    def undropped(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **more: Any) -> Any:
+    def undropped(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **more: Any
+    ) -> Any:
         del dropout_p
         return attention(query, key, value, attn_mask, 0.0, *args, **more)
 

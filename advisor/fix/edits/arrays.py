@@ -100,7 +100,8 @@ def _times(finding: Finding) -> dict[int, float]:
     if not {"since_line", "median_ms"} <= set(columns):
         return {}
     line, ms = columns.index("since_line"), columns.index("median_ms")
-    return {int(row[line]): float(row[ms]) for row in finding.evidence.rows if row[line] and row[ms] is not None}
+    pairs = ((row[line], row[ms]) for row in finding.evidence.rows)
+    return {at: float(took) for at, took in pairs if isinstance(at, int) and isinstance(took, int | float)}
 
 
 def _stacked(source: Source, call: cst.Call) -> Piece:

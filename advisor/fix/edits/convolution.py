@@ -47,7 +47,9 @@ def _make(request: Request) -> Iterator[Change]:
             except NotEditable as reason:
                 because = str(reason)
         if pieces:
-            yield changed(source, [*pieces, _defined(source)], f"a convolution by Fourier transforms, {source.path}:{line}")
+            yield changed(
+                source, [*pieces, _defined(source)], f"a convolution by Fourier transforms, {source.path}:{line}"
+            )
             return
     raise NotEditable(because)
 
@@ -92,6 +94,4 @@ def _defined(source: Source) -> Piece:
     return Piece(piece.start, piece.start, code.replace("\n", source.newline))
 
 
-EDITS = (
-    Edit("fft-convolution", "Convolve by Fourier transforms", ("kernels/long-convolution",), _make),
-)
+EDITS = (Edit("fft-convolution", "Convolve by Fourier transforms", ("kernels/long-convolution",), _make),)

@@ -58,7 +58,9 @@ def _narrowed(source: Source, function: cst.FunctionDef) -> Piece:
     loops = [loop for loop in function.body.body if isinstance(loop, cst.For)]
     filled = [one for loop in loops for one in _filled(loop, batch)]
     if not tables or {table for table, _, _ in filled} != set(tables):
-        raise NotEditable(f"{name} at {where} does not make tables of a fixed width, and write all of their rows in a loop")
+        raise NotEditable(
+            f"{name} at {where} does not make tables of a fixed width, and write all of their rows in a loop"
+        )
     widths, rows = {written(width) for width in tables.values()}, {(row, item) for _, row, item in filled}
     if len(widths) != 1 or len(rows) != 1:
         raise NotEditable(f"{name} at {where} pads to several widths")
@@ -72,7 +74,11 @@ def _tables(source: Source, function: cst.FunctionDef, batch: str) -> dict[str, 
     out = {}
     for assign in matchers.findall(function.body, matchers.Assign()):
         call = assign.value if isinstance(assign, cst.Assign) else None
-        if not isinstance(assign, cst.Assign) or not isinstance(call, cst.Call) or source.name(call.func) not in _FACTORIES:
+        if (
+            not isinstance(assign, cst.Assign)
+            or not isinstance(call, cst.Call)
+            or source.name(call.func) not in _FACTORIES
+        ):
             continue
         sizes = [arg.value for arg in call.args if arg.keyword is None]
         if sizes and isinstance(sizes[0], cst.Tuple | cst.List):
@@ -119,7 +125,9 @@ def _longest(source: Source, function: cst.FunctionDef, width: cst.BaseExpressio
             raise NotEditable(f"{name} at {where} gives {width.value} more than one value")
     used = [node for node in matchers.findall(function, matchers.Name()) if written(node) == written(width)]
     if not _is_constant(source, width) or len(used) > 1 or tables > 1:
-        raise NotEditable(f"{name} at {where} pads to {source.code(width)}: it is no fixed number, or used elsewhere, too")
+        raise NotEditable(
+            f"{name} at {where} pads to {source.code(width)}: it is no fixed number, or used elsewhere, too"
+        )
     return Piece(source.start(width), source.end(width), text)
 
 

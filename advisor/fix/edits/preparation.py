@@ -15,13 +15,21 @@ from advisor.fix.source import NotEditable, Piece, Source
 
 _KEPT = 4
 """Results that are kept: those of the graphs of training, validation and test, and one to spare."""
-_RANDOM = re.compile(r"rand|normal_\(|torch\.normal|uniform|bernoulli|multinomial|dropout|shuffle|sample|seed|poisson|generator")
+_RANDOM = re.compile(
+    r"rand|normal_\(|torch\.normal|uniform|bernoulli|multinomial|dropout|shuffle|sample|seed|poisson|generator"
+)
 _COMPILED = re.compile(r"inference_mode|torch\.compile|jit\.script|jit\.trace|DataParallel|CUDAGraph|cuda\.graph")
 """Words of a file in which what is kept may be used otherwise than it was made, or by several threads."""
-_PLAIN = ("len", "int", "float", "bool", "range", "max", "min", "abs", "tuple", "enumerate", "zip", "isinstance", "ValueError")
-_FACTORIES = ("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "arange", "eye", "cat", "stack")
+_PLAIN = (
+    "len", "int", "float", "bool", "range", "max", "min", "abs", "tuple", "enumerate", "zip", "isinstance", "ValueError",
+)  # fmt: skip
+_FACTORIES = (
+    "zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "arange", "eye", "cat", "stack",
+)  # fmt: skip
 _MADE = tuple(f"torch.{name}" for name in _FACTORIES)
-_PREPARES = re.compile(r"\b(?:unique|unique_consecutive|argsort|sort|nonzero|bincount|histc|coalesce|searchsorted|sparse_coo_tensor)\(")
+_PREPARES = re.compile(
+    r"\b(?:unique|unique_consecutive|argsort|sort|nonzero|bincount|histc|coalesce|searchsorted|sparse_coo_tensor)\("
+)
 """Operators without gradients, or of indices: what they are given is data, and no parameter that an optimizer changes."""
 _SHARED = "cpu/repeated-function"
 _NUMBER = re.compile(r"len\(\w+\)|\w+\.(?:size\(-?\d+\)|shape\[-?\d+\]|num_nodes|numel\(\))")
@@ -43,7 +51,9 @@ def _make(request: Request) -> Iterator[Change]:
             except NotEditable as reason:
                 because = str(reason)
                 continue
-            yield changed(source, pieces, f"what {function.name.value}() returns is kept, {place(source, function.name)}")
+            yield changed(
+                source, pieces, f"what {function.name.value}() returns is kept, {place(source, function.name)}"
+            )
             return
     raise NotEditable(because)
 
@@ -119,7 +129,11 @@ def _check_body(source: Source, function: cst.FunctionDef, given: Sequence[str],
         if isinstance(node, cst.AugAssign) or not isinstance(target, cst.Name | cst.Tuple):
             _check_own(source, target, values, f"{name} at {where}")
     for node in matchers.findall(body, matchers.Return()):
-        if not isinstance(node, cst.Return) or isinstance(node.value, cst.List | cst.Dict | cst.ListComp) or not node.value:
+        if (
+            not isinstance(node, cst.Return)
+            or isinstance(node.value, cst.List | cst.Dict | cst.ListComp)
+            or not node.value
+        ):
             raise NotEditable(f"{name} at {where} returns what its callers may change")
         if written(node.value) in given:
             raise NotEditable(f"{name} at {where} returns what it is given")
@@ -164,7 +178,9 @@ def _check_own(
 ) -> None:
     """Raise ``NotEditable`` where a function changes something in place that it has not made itself."""
     at = target
-    while isinstance(at, cst.Subscript | cst.Attribute) or (isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute)):
+    while isinstance(at, cst.Subscript | cst.Attribute) or (
+        isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute)
+    ):
         if isinstance(at, cst.Call) and source.name(at.func) in _MADE:
             return
         at = at.func if isinstance(at, cst.Call) else at.value
@@ -206,10 +222,13 @@ def _check_calls(
             found += 1
     if not found:
         raise NotEditable(f"no call of {name} stands in the files that the finding names")
-    later = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})(?:\[[^\]\n]*\]\s*(?:[-+*/|&]?=(?!=))|\s*[-+*/|&]=|\.\w+_\()")
+    changed_names = "|".join(map(re.escape, sorted(names)))
+    later = re.compile(rf"\b(?:{changed_names})(?:\[[^\]\n]*\]\s*(?:[-+*/|&]?=(?!=))|\s*[-+*/|&]=|\.\w+_\()")
     for each in sources:
         if (match := later.search(each.text)) is not None:
-            raise NotEditable(f"{each.path} changes what {name} is given, or what has the same name: {match[0].strip()}")
+            raise NotEditable(
+                f"{each.path} changes what {name} is given, or what has the same name: {match[0].strip()}"
+            )
 
 
 def _check_call(source: Source, call: cst.Call, name: str) -> set[str]:
@@ -223,7 +242,9 @@ def _check_call(source: Source, call: cst.Call, name: str) -> set[str]:
     for arg in call.args:
         text = written(arg.value)
         if arg.star or not (text in own or is_literal(arg.value) or _NUMBER.fullmatch(text)):
-            raise NotEditable(f"{name} at {where} is given {text or 'several'}, which may be another tensor in each step")
+            raise NotEditable(
+                f"{name} at {where} is given {text or 'several'}, which may be another tensor in each step"
+            )
         if text in own:
             names.add(text)
     if not names:
@@ -253,6 +274,4 @@ def _check_unchanged(source: Source, around: cst.FunctionDef, kept: str, name: s
             raise NotEditable(f"{around.name.value} in {source.path} hands on what {name} returns")
 
 
-EDITS = (
-    Edit("kept-result", "Prepare data once, and keep the result", ("cpu/repeated-preparation", _SHARED), _make),
-)
+EDITS = (Edit("kept-result", "Prepare data once, and keep the result", ("cpu/repeated-preparation", _SHARED), _make),)

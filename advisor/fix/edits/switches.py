@@ -101,7 +101,9 @@ def _engine(request: Request) -> Iterator[Change]:
         raise NotEditable(f"the engine depends on a condition at {where}")
     if sum(each.text.count("qnnpack") for each in sources) > 1:
         raise NotEditable(f"qnnpack stands in more places than {where}: a model that was converted for it, perhaps")
-    yield changed(source, [Piece(source.start(value), source.end(value), f"{value.quote}x86{value.quote}")], "the engine x86")
+    yield changed(
+        source, [Piece(source.start(value), source.end(value), f"{value.quote}x86{value.quote}")], "the engine x86"
+    )
 
 
 def _assigned(source: Source, name: str) -> list[cst.BaseExpression]:
