@@ -124,6 +124,14 @@ def _check_body(source: Source, function: cst.FunctionDef, given: Sequence[str],
             _check_own(source, func.value, values, f"{name} at {where}")
         elif isinstance(func, cst.Name) and func.value not in _PLAIN and not source.name(func).startswith("torch."):
             raise NotEditable(f"{name} at {where} calls {func.value}, which may do more than to compute")
+    _check_writes(source, function, given, values)
+
+
+def _check_writes(
+    source: Source, function: cst.FunctionDef, given: Sequence[str], values: dict[str, list[cst.BaseExpression | None]]
+) -> None:
+    """Raise ``NotEditable`` where a function writes into what it is given, or returns what others may write into."""
+    where, name, body = place(source, function.name), function.name.value, function.body
     for node in matchers.findall(body, matchers.OneOf(matchers.AssignTarget(), matchers.AugAssign())):
         target = node.target if isinstance(node, cst.AssignTarget | cst.AugAssign) else None
         if isinstance(node, cst.AugAssign) or not isinstance(target, cst.Name | cst.Tuple):
