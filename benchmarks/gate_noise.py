@@ -90,7 +90,7 @@ THREE = tuple(
     model._replace(name=f"{model.name}, three runs", often=1)
     for model in (OF_STEPS[1], OF_STEPS[3], OF_STEPS[4], *BETWEEN_RUNS[2:4])
 )
-"""What three runs a side are asked about, by the number of their steps."""
+"""Noise of three runs a side, by the number of their steps."""
 TABLES = {"steps": OF_STEPS, "runs": BETWEEN_RUNS, "three": THREE}
 IDLE, IDLE_MS = ("loader_ms", "sync_ms", "host_ms", "exposed_communication_ms"), 5.0
 RUNS = ((1, 1), (3, 1), (3, 3), (5, 5))
