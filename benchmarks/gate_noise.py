@@ -86,6 +86,12 @@ BETWEEN_RUNS = (
     *(Model(f"{100 * spread:g} % between runs", independent(0.01), spread) for spread in (0.0, 0.01, 0.02, 0.05)),
     Model("1 % between runs, causes of idle time 30 %", independent(0.01), 0.01, 0.3),
 )
+THREE = tuple(
+    model._replace(name=f"{model.name}, three runs", often=1)
+    for model in (OF_STEPS[1], OF_STEPS[3], OF_STEPS[4], *BETWEEN_RUNS[2:4])
+)
+"""Noise of three runs a side, by the number of their steps."""
+TABLES = {"steps": OF_STEPS, "runs": BETWEEN_RUNS, "three": THREE}
 IDLE, IDLE_MS = ("loader_ms", "sync_ms", "host_ms", "exposed_communication_ms"), 5.0
 RUNS = ((1, 1), (3, 1), (3, 3), (5, 5))
 OFTEN = 3
@@ -152,7 +158,7 @@ class Row(NamedTuple):
 class Task(NamedTuple):
     """One row to make: the model by its place in a table, so that another process finds it too."""
 
-    several: bool
+    table: str
     model: int
     steps: int
     runs: tuple[int, int]
@@ -162,7 +168,7 @@ class Task(NamedTuple):
 
 def row(task: Task) -> Row:
     """Make a row: so many comparisons with itself, and a fifth as many of each size of regression."""
-    model = (BETWEEN_RUNS if task.several else OF_STEPS)[task.model]
+    model = TABLES[task.table][task.model]
     rng = np.random.default_rng(task.seed)
     same = Counter(drawn(model, task.steps, task.runs, 0.0, rng) for _ in range(task.draws * model.often))
     grown = {
@@ -176,14 +182,21 @@ def of_steps(draws: int) -> Iterator[Task]:
     """One run a side, by kind of noise and number of steps."""
     for number in range(len(OF_STEPS)):
         for steps in STEPS:
-            yield Task(False, number, steps, (1, 1), draws, 1000 + 10 * number + steps)
+            yield Task("steps", number, steps, (1, 1), draws, 1000 + 10 * number + steps)
 
 
 def between_runs(draws: int) -> Iterator[Task]:
     """Runs of ten steps, by how far runs differ and how many there are."""
     for number in range(len(BETWEEN_RUNS)):
         for runs in RUNS:
-            yield Task(True, number, 10, runs, OFTEN * draws, 2000 + 100 * number + 10 * runs[0] + runs[1])
+            yield Task("runs", number, 10, runs, OFTEN * draws, 2000 + 100 * number + 10 * runs[0] + runs[1])
+
+
+def three_runs(draws: int) -> Iterator[Task]:
+    """Three runs a side, by kind of noise and number of steps."""
+    for number in range(len(THREE)):
+        for steps in STEPS:
+            yield Task("three", number, steps, (3, 3), OFTEN * draws, 6000 + 100 * number + steps)
 
 
 def least(steps: int, draws: int, missed: float = 0.01) -> float:
@@ -301,8 +314,10 @@ def page(table: Callable[[list[str], list[list[str]]], str], draws: int, jobs: i
     program()  # before the processes, which then have it, and before anything that takes long
     with ProcessPoolExecutor(jobs) as pool:
         by_steps, by_runs = pool.map(row, of_steps(draws)), pool.map(row, between_runs(draws))
+        by_three = pool.map(row, three_runs(draws))
         spiked_ = pool.map(spikes, range(len(SPIKES)), [fifth] * len(SPIKES))
         steps = [[found.model, str(found.steps), *cells(found)] for found in by_steps]
+        three = [[found.model, str(found.steps), *cells(found)] for found in by_three]
         runs = [[found.model, f"{found.runs[0]} / {found.runs[1]}", *cells(found)] for found in by_runs]
     slow = [
         [
@@ -327,6 +342,9 @@ def page(table: Callable[[list[str], list[list[str]]], str], draws: int, jobs: i
         f"time, {IDLE_MS:g} ms each, differ by 30 % from run to run, each by itself. One run a side does not show what differs "
         "between runs, so that nobody can tell it from a change: there the tolerance alone stands for it. Take three.",
         table(["spread", "runs", *HEADS], runs),
+        "Three runs a side, by noise and number of steps: what a side's runs share is known then, whether steps are alike or runs "
+        f"differ. Per cent of {OFTEN * draws} comparisons A/A and of {OFTEN * draws // 5} of each regression.",
+        table(["noise", "steps", *HEADS], three),
         f"Single slow steps put into a program whose steps vary by 1 %, at places that chance chooses; per cent of "
         f"{fifth} comparisons.",
         table(["slow steps", "slow in the baseline", "mean step", "failed", "passed", "inconclusive"], slow),

@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also the trace 30 times over (1.19 GB, needs tools/)")
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as users have it: modules are compiled once, by the first run
     os.environ["ADVISOR_CACHE"] = "off"  # what is measured is reading; benchmarks/scale.py measures the cache
     python = sys.executable
     trace = Path(options.traces) / "h100_owlv2_large.json.gz"

@@ -433,9 +433,14 @@ class _Run:
             except Exception as error:  # noqa: BLE001  (the verdict of this rule)
                 self.fail(rule, error, "replay.weight")
                 continue
+            try:
+                shorter = self.shorter(rule, rows)
+            except Exception as error:  # noqa: BLE001  (the verdict of this rule)
+                self.fail(rule, error, "replay.launches")
+                continue
             returns = (returns[0] * weight, returns[1] * weight)
             counted = segments[ledger.counted[segments]]
-            claims.append(Claim(rule, rows, counted, returns=returns, weight=weight, shorter=self.shorter(rule, rows)))
+            claims.append(Claim(rule, rows, counted, returns=returns, weight=weight, shorter=shorter))
         bare = self.trace.unprofiled
         times = (bare.dur_ns, bare.counted_ns, bare.step_ms) if bare is not None else None
         return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times, self.weighed)
@@ -463,11 +468,13 @@ class _Run:
         return 1.0 if weight is None else min(max(weight, 0.0), 1 / max(rule.replay.high, 1e-9))
 
     def shorter(self, rule: Rule, rows: Bools) -> Bools | None:
-        """Flag the rows of a rule whose launches stay where its fix removes others'; None where all go, or nobody knows."""
+        """Flag the rows of a rule whose launches stay where its fix removes others'; None where all go."""
         if rule.compiled.launches is None:
             return None
         gone = self.evaluator.masks(rule.match.frame, {"launches": rule.compiled.launches})["launches"]
-        return None if isinstance(gone, Exception) else rows & ~gone
+        if isinstance(gone, Exception):
+            raise gone
+        return rows & ~gone
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame

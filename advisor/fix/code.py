@@ -140,6 +140,28 @@ def unused_name(source: Source, *wanted: str) -> str:
     raise NotEditable(f"{source.path} uses the name {wanted[-1]} already")
 
 
+def imported(source: Source, module: str) -> list[Piece]:
+    """Return the piece that imports a module of Python's among the plain imports of the head, in order; none where it is."""
+    known = source.imported_as(module)
+    if known == module:
+        return []
+    plain = [
+        line
+        for line in source.module.body
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and isinstance(line.body[0], cst.Import)
+    ]
+    if known is not None or not plain:
+        raise NotEditable(f"{source.path} has no place for import {module}")
+    later = (line for line in plain if source.code(line.body[0]) > f"import {module}")
+    before = next(later, None)
+    at = (
+        source.line_start(source.lines(before)[0])
+        if before is not None
+        else source.line_start(source.lines(plain[-1])[1] + 1)
+    )
+    return [Piece(at, at, f"import {module}{source.newline}")]
+
+
 def written(node: cst.CSTNode) -> str:
     """Return an expression without white space and without parentheses around it."""
     text = re.sub(r"\s+", "", cst.Module([]).code_for_node(node))

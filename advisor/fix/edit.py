@@ -125,7 +125,8 @@ class Edit:
     """A kind of edit. *make* yields the ways to make it, the first the best guess; it raises ``NotEditable`` where there is none.
 
     *rules* are those whose findings it serves. ``trains`` says that it changes what is learned (batch, precision), ``moves`` that
-    it moves work to other processes or threads, so that less processor time in the training process is no sign of a faster step.
+    it moves work to other processes or threads, so that less processor time in the training process is no sign of a faster step,
+    ``resizes`` that it changes the sizes that dropout draws for: losses are compared with dropout switched off.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Edit:
     make: Maker
     trains: bool = False
     moves: bool = False
+    resizes: bool = False
 
 
 def loops_at(request: Request) -> Iterator[tuple[Source, cst.For]]:

@@ -84,15 +84,21 @@ class Program:
             raise RunFailed("it was not recorded")
         return found[0]
 
-    def measure(self, tree: Tree, *, check: bool = False, most: int, least: int, seconds: float) -> Measured:
-        """Run the program in *tree* once, which is then as before. Raises ``RunFailed``, ``OutOfTime``."""
+    def measure(
+        self, tree: Tree, *, check: bool = False, dropout: bool = True, most: int, least: int, seconds: float
+    ) -> Measured:
+        """Run the program in *tree* once, which is then as before; *dropout* may be off in a *check*.
+
+        Raises ``RunFailed``, ``OutOfTime``.
+        """
         number, name = tempfile.mkstemp(prefix="measured-", suffix=".json", dir=tree.folder.parent)
         os.close(number)
         out = Path(name)
         out.unlink()
         options = ["--out", name, "--root", str(tree.folder), "--most", str(most), "--least", str(least)]
         options += self.followed.options()
-        options += ["--seconds", str(seconds), *(["--check"] if check else []), *(["--module"] if self.module else [])]
+        options += ["--seconds", str(seconds), *(["--check"] if check else []), *([] if dropout else ["--no-dropout"])]
+        options += [*(["--module"] if self.module else [])]
         try:
             self._run(tree, ["-m", "advisor.record.measure", *options, self.target(tree), *self.arguments])
             left = [out, *sorted(out.parent.glob(f"{out.stem}.rank*.json"))]

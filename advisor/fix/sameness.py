@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from advisor.record.measured import Figure, Measured
 
 FIRST = 6
-"""Losses or outputs that are compared: rounding grows from step to step."""
+"""Losses, or outputs of a program that learns, that are compared: rounding grows from step to step."""
 _SINGLE = 2
 """Numbers of a figure that holds a single one: their count, and it."""
 _WHOLE = 2
@@ -26,12 +26,20 @@ def compared(before: Measured, after: Measured) -> tuple[Sequence[Figure], Seque
     update are compared as their sum.
     """
     if not before.losses and not after.losses:
-        return before.outputs[:FIRST], after.outputs[:FIRST]
+        return _outputs(before.outputs, after.outputs)
     left, right = _sums(before.losses), _sums(after.losses)
     if left and right and left[0][1] != right[0][1]:
         count = min(len(left), len(right), FIRST)
         return [one for one, _ in left[:count]], [one for one, _ in right[:count]]
     return before.losses[:FIRST], after.losses[:FIRST]
+
+
+def _outputs(before: Sequence[Figure], after: Sequence[Figure]) -> tuple[Sequence[Figure], Sequence[Figure]]:
+    """Return the first outputs; where nothing is learned, all that both runs kept, as the first may be of preparations."""
+    count = min(len(before), len(after))
+    if count < FIRST or any(figure.updates for figure in (*before, *after)):
+        count = FIRST
+    return before[:count], after[:count]
 
 
 def _sums(figures: Sequence[Figure]) -> list[tuple[Figure, int]]:

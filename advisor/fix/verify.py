@@ -154,6 +154,9 @@ class Verifier:
         assert self._steady is not None
         pairs = losses(self._steady, checked)
         differs = self._unrepeatable or difference(self._steady, checked)
+        if differs and not self._unrepeatable and proposal.edit.resizes:
+            plain = [self._check(tree, dropout=False) for tree in (self._before, self._after)]
+            pairs, differs = losses(*plain), difference(*plain)
         if differs and not self._training_changes:
             because = differs if self._unrepeatable else f"computes something else: {differs}"
             return result(proposal, change, "reverted", because, losses=pairs)
@@ -212,8 +215,9 @@ class Verifier:
             run = self._program.measure(tree, most=_MOST_STEPS, least=_LEAST_STEPS, seconds=SECONDS)
             side.add(run)
 
-    def _check(self, tree: Tree) -> Measured:
-        run = self._program.measure(tree, check=True, most=_CHECKED_STEPS, least=_CHECKED_STEPS, seconds=0.0)
+    def _check(self, tree: Tree, *, dropout: bool = True) -> Measured:
+        steps = _CHECKED_STEPS
+        run = self._program.measure(tree, check=True, dropout=dropout, most=steps, least=steps, seconds=0.0)
         self.outside.update(dict.fromkeys(run.outside))
         return run
 

@@ -177,16 +177,19 @@ def _epilogues(context: Context, rows: Ints, along: Bools, near: Bools) -> Ints:
     places = np.flatnonzero(asked)
     sums = union(work.start[work.communication], work.end[work.communication])
     places = places[covered(sums, work.end[rows][places - 1], work.start[rows][places]) == 0]
-    for at in places.tolist():
-        name, factors, own = context.names[op[at]], texts[dims[at - 1]], texts[dims[at]]
-        if name in _ADDS and _adds_a_row(factors, own):
-            out[at] = 0
-        elif name in _SCALES and _scales(factors, own):
-            out[at] = 1
+    first, kind = alike(op[places], dims[places - 1], dims[places])
+    likely = [(context.names[op[at]], texts[dims[at - 1]], texts[dims[at]]) for at in places[first].tolist()]
+    out[places] = np.array([_epilogue(*each) for each in likely], np.int64)[kind]
     return out
 
 
-@lru_cache(maxsize=4096)
+def _epilogue(name: str, factors: str, own: str) -> int:
+    """Return the place in ``EPILOGUES`` of an operator behind a product, by the operands of both; -1 where it is none."""
+    if name in _ADDS and _adds_a_row(factors, own):
+        return 0
+    return 1 if name in _SCALES and _scales(factors, own) else -1
+
+
 def _adds_a_row(factors: str, own: str) -> bool:
     """Tell whether an addition takes the result of a product of two matrices, and one row as long as its rows."""
     shapes, matrices = _shapes(own), _shapes(factors)
@@ -197,7 +200,6 @@ def _adds_a_row(factors: str, own: str) -> bool:
     return 0 < result == _size(whole) > width == matrices[-1][-1] and _size(row) == row[-1] == width
 
 
-@lru_cache(maxsize=4096)
 def _scales(factors: str, own: str) -> bool:
     """Tell whether an operator scales the result of a product by one number, and one of the factors is far smaller."""
     shapes, result = _shapes(own), _product(factors)

@@ -127,7 +127,7 @@ def build(context: Context) -> pd.DataFrame:
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
     teller, sent, dtype = context.once(told)
-    codes, sizes = context.once(kinds), group_sizes(context, teller)
+    codes, sizes = context.once(kinds), context.once(told_sizes)
     frame = context.common_of_work(rows)
     phase = context.phases(launch)
     frame |= {
@@ -187,7 +187,7 @@ class Staged(NamedTuple):
 def staged(context: Context) -> Staged:
     """Tell which rows are of a pipeline."""
     between, teller = context.once(carries)[communication(context)], context.once(told)[0]
-    groups, sizes = context.op_column(teller, "group_ranks"), group_sizes(context, teller)
+    groups, sizes = context.op_column(teller, "group_ranks"), context.once(told_sizes)
     all_wait = ~np.isin(context.once(kinds), [NAMES.index("send"), NAMES.index("recv")])
     return Staged(between, meets(context, groups, sizes) & all_wait & ~between)
 
@@ -288,6 +288,11 @@ def told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
     call[found.work[known][::-1]] = found.node[known][::-1]
     teller = np.where(call[rows] >= 0, call[rows], teller)
     return (teller, *messages(context, teller, launch))
+
+
+def told_sizes(context: Context) -> Ints:
+    """Ranks in the group of each row, -1 where unknown."""
+    return group_sizes(context, context.once(told)[0])
 
 
 class Reductions(NamedTuple):

@@ -51,7 +51,7 @@ def _last(values: bytes) -> int:
     """Return the last of a record's values, the size of the group; -1 where it is none."""
     try:
         words = json.loads(bytes(values)[:_MOST_TEXT])
-    except ValueError:
+    except (ValueError, RecursionError):
         return -1
     last = words[-1] if isinstance(words, list) and len(words) in _SIZED else None
     return int(last) if isinstance(last, str) and last.isascii() and last.isdigit() and 0 < len(last) < 9 else -1

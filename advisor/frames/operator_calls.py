@@ -413,19 +413,13 @@ def parts(context: Context) -> tuple[Ints, Ints]:
 
 
 def within(
-    context: Context, places: Sequence[tuple[str, int]], more: Callable[[Ints], Ints] | None = None
-) -> tuple[Ints, Ints, list[str]]:
-    """Operators that run inside one of *places* (file and line), or in the backward pass of what does: places in ``op_rows``.
-
-    Beside them the index of the place of each, and the functions of the places. *more* adds to the index of each node, -1 for none.
-    """
-    return within_paths(context, [(place,) for place in places], more)
-
-
-def within_paths(
     context: Context, paths: Sequence[Sequence[tuple[str, int]]], more: Callable[[Ints], Ints] | None = None
 ) -> tuple[Ints, Ints, list[str]]:
-    """Do the same for *paths* of places, each called from the one before it."""
+    """Operators that run inside the last place of one of *paths*, or in the backward pass of what does: places in ``op_rows``.
+
+    Each place of a path, a file and a line, is called from the one before it. Beside them the index of the path of each, and the
+    functions of the last places. *more* adds to the index of each node, -1 for none.
+    """
     rows = context.op_rows
     if not paths or not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), []

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames import collectives
-from advisor.frames.message_sizes import group_sizes
 from advisor.frames.peers import peers
 from advisor.intervals import Ints, summed
 from advisor.timeline.context import Context
@@ -119,7 +118,7 @@ def _started_early(context: Context, works: Ints) -> bool | None:
 def facts(context: Context) -> dict[str, float | str | None]:
     """Columns of `trace` on groups of ranks, and on waiting for others in them."""
     found, kind = context.once(rank_waits), context.once(exposed)
-    sizes = group_sizes(context, context.once(collectives.told)[0])
+    sizes = context.once(collectives.told_sizes)
     return {
         "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
         "stage_count": None if context.once(peers).staged.any() else 0,

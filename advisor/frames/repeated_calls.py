@@ -49,6 +49,7 @@ _WATCHED = Watched(lambda recorded: recorded.repeats)
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     frame = _WATCHED.columns(context) | {
+        "called": _WATCHED.texts(context, lambda entry: entry.module),
         "repeats": _WATCHED.each(context, lambda entry: entry.repeats, np.int64),
         "of_rows": _WATCHED.each(context, lambda entry: entry.rows, np.bool_),
         "repeated_share": _WATCHED.each(context, lambda entry: entry.share, np.float64),

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from advisor.frames import operator_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
-from advisor.intervals import Ints, summed
-from advisor.reading.program_settings import Again
+from advisor.frames.watched import Watched
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 
@@ -34,55 +29,26 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
+_WATCHED = Watched(lambda recorded: recorded.again, lambda entry: entry.path, host_only=True)
+
+
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    host, entries = context.recording.host, _entries(context)
-    chosen, at, functions = context.once(_found)
-    rows = context.op_rows[chosen]
-    segments, row = _parts(context)
-    cost = summed(row, context.ledger.dur_ns[segments], len(rows))
-    frame = context.common(start=host.start[rows], dur=host.end[rows] - host.start[rows], cost=cost, node=rows)
-
-    def each(value: Callable[[Again], float]) -> npt.NDArray[np.float64]:
-        return np.array([value(entry) for entry in entries], np.float64)[at]
-
-    backward = context.phases(rows) == BACKWARD
-    frame |= {
-        "file": context.labels(at, [entry.file for entry in entries]),
-        "line": np.array([entry.line for entry in entries], np.int64)[at],
-        "function": context.labels(at, functions),
-        "name": context.labels(host.name[rows], context.names),
-        "calls": np.array([entry.calls for entry in entries], np.int64)[at],
-        "from_line": np.array([entry.path[0][1] for entry in entries], np.int64)[at],
-        "earlier_line": np.array([entry.earlier or -1 for entry in entries], np.int64)[at],
-        "repeated_share": np.where(backward, each(lambda entry: entry.backward), each(lambda entry: entry.share)),
+    share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
+    backward = _WATCHED.each(context, lambda entry: entry.backward, np.float64)
+    frame = _WATCHED.columns(context) | {
+        "from_line": _WATCHED.each(context, lambda entry: entry.path[0][1], np.int64),
+        "earlier_line": _WATCHED.each(context, lambda entry: entry.earlier or -1, np.int64),
+        "repeated_share": np.where(context.phases(_WATCHED.nodes(context)) == BACKWARD, backward, share),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
-
-
-def _entries(context: Context) -> Sequence[Again]:
-    recorded = context.metadata.recorded
-    return () if recorded is None or not context.cpu_program else recorded.again or ()
-
-
-def _found(context: Context) -> tuple[Ints, Ints, list[str]]:
-    """Rows of ``operator_calls`` that the entries are about, the entry of each, and the functions of their lines."""
-    return operator_calls.within_paths(context, [entry.path for entry in _entries(context)])
-
-
-def _nodes(context: Context) -> Ints:
-    return context.op_rows[context.once(_found)[0]]
-
-
-def _parts(context: Context) -> tuple[Ints, Ints]:
-    return operator_calls.parts_of(context, context.once(_found)[0])
 
 
 FRAME = Frame(
     SCHEMA,
     build,
     evidence=("name", "calls", COUNT, *TIME),
-    rows=Rows(nodes=_nodes),
-    owns=owns_parts(_parts),
-    parts=_parts,
+    rows=Rows(nodes=_WATCHED.nodes),
+    owns=owns_parts(_WATCHED.parts),
+    parts=_WATCHED.parts,
 )

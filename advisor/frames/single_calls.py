@@ -63,6 +63,7 @@ def build(context: Context) -> pd.DataFrame:
         spared = _spared(context, _WATCHED.nodes(context), _WATCHED.cost(context), left)
     else:
         spared = _spared_beside_gpu(context, _WATCHED.cost(context), left)
+    frame["called"] = _WATCHED.texts(context, lambda entry: entry.module)
     frame |= {"loops": loops, "spared": share * spared}
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 

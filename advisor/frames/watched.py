@@ -1,4 +1,4 @@
-"""Operators inside calls of modules at lines that `advisor record` watched: what frames of such calls share."""
+"""Operators below lines that `advisor record` watched: what frames of such lines share."""
 
 from __future__ import annotations
 
@@ -11,30 +11,42 @@ import numpy.typing as npt
 
 from advisor.frames import operator_calls
 from advisor.intervals import Ints, distinct, fetch, summed
-from advisor.reading.program_settings import Recorded, Repeat, Single
+from advisor.reading.program_settings import Again, Recorded, Repeat, Single, Unchanged
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
 _MOST_BETWEEN, _LEAST_TURNS, _ALIKE = 200, 4, 0.8
 """Operators of a turn beside the call; turns, and the part of them that do the same there, from which on that is the turn's."""
 Found = tuple[Ints, Ints, list[str]]
-Entry = TypeVar("Entry", Repeat, Single)
+Entry = TypeVar("Entry", Repeat, Single, Unchanged, Again)
+Path = Sequence[tuple[str, int]]
 
 
 class Watched(Generic[Entry]):
-    """The rows of a frame: operators inside the calls of one kind of entries, or in the backward pass of such calls.
+    """The rows of a frame: operators below the lines of one kind of entries, or in the backward pass of what runs there.
 
-    With *turns*, beside a GPU also what each turn of a loop does between two of the calls, where that is the same in most turns.
+    *path* tells the lines that lead to an entry, where it is not its own alone. With *turns*, beside a GPU also what each turn of a
+    loop does between two of the calls, where that is the same in most turns. *host_only*: no rows beside a GPU.
     """
 
-    def __init__(self, entries: Callable[[Recorded], Sequence[Entry] | None], *, turns: bool = False) -> None:
+    def __init__(
+        self,
+        entries: Callable[[Recorded], Sequence[Entry] | None],
+        path: Callable[[Entry], Path] | None = None,
+        *,
+        turns: bool = False,
+        host_only: bool = False,
+    ) -> None:
         self._of: Callable[[Recorded], Sequence[Entry] | None] = entries
-        self._turns = turns
+        self._path: Callable[[Entry], Path] = path or (lambda entry: ((entry.file, entry.line),))
+        self._turns, self._host_only = turns, host_only
 
     def entries(self, context: Context) -> Sequence[Entry]:
         """Places of the recording."""
         recorded = context.metadata.recorded
-        return () if recorded is None else self._of(recorded) or ()
+        if recorded is None or (self._host_only and not context.cpu_program):
+            return ()
+        return self._of(recorded) or ()
 
     def at(self, context: Context) -> Ints:
         """Index of each row's entry."""
@@ -54,7 +66,7 @@ class Watched(Generic[Entry]):
         return summed(row, context.ledger.dur_ns[segments], len(self.at(context)))
 
     def columns(self, context: Context) -> dict[str, object]:
-        """Columns of all such frames: the common ones, the place, the operator, the module's class, and its calls."""
+        """Columns of all such frames: the common ones, the place, the operator, and the calls at the place."""
         host, rows, entries = context.recording.host, self.nodes(context), self.entries(context)
         _, at, functions = context.once(self._found)
         start, dur = host.start[rows], host.end[rows] - host.start[rows]
@@ -63,20 +75,23 @@ class Watched(Generic[Entry]):
             "line": self.each(context, lambda entry: entry.line, np.int64),
             "function": context.labels(at, functions),
             "name": context.labels(host.name[rows], context.names),
-            "called": context.labels(at, [entry.module for entry in entries]),
             "calls": self.each(context, lambda entry: entry.calls, np.int64),
         }
+
+    def texts(self, context: Context, value: Callable[[Entry], str]) -> object:
+        """Return a text of each row's entry."""
+        return context.labels(self.at(context), [value(entry) for entry in self.entries(context)])
 
     def each(self, context: Context, value: Callable[[Entry], float], kind: type[np.generic]) -> npt.NDArray[Any]:
         """Return a value of each row's entry."""
         return np.array([value(entry) for entry in self.entries(context)], kind)[self.at(context)]
 
     def _found(self, context: Context) -> Found:
-        places = [(entry.file, entry.line) for entry in self.entries(context)]
+        paths = [self._path(entry) for entry in self.entries(context)]
         if not self._turns or context.cpu_program:
-            return operator_calls.within(context, places)
+            return operator_calls.within(context, paths)
         calls = [entry.calls for entry in self.entries(context)]
-        return operator_calls.within(context, places, lambda at: _with_turns(context, at, calls))
+        return operator_calls.within(context, paths, lambda at: _with_turns(context, at, calls))
 
 
 def _with_turns(context: Context, at: Ints, calls: Sequence[int]) -> Ints:

@@ -179,7 +179,7 @@ class _Before:
 
     def __init__(self, digests: Sequence[Digest], rows: Ints, start: Ints, end: Ints) -> None:
         self.digests, self.rows = digests, rows
-        self.on_cpu = all(len(digest.host.begun) for digest in digests)
+        self.on_cpu = all(digest.on_cpu for digest in digests)
         if self.on_cpu:
             # How many, from the first, each rank has left when it comes to each.
             left = [

@@ -105,7 +105,7 @@ def align(digests: Sequence[Digest], groups: Sequence[Group]) -> Clocks:
             spread_ns[member] = max(spread, spread_ns[here])
             shared[member] = together_count
             queue.append(member)
-    if all(len(digest.host.begun) for digest in digests) and _is_one(digests, groups, offset[linked]):
+    if all(digest.on_cpu for digest in digests) and _is_one(digests, groups, offset[linked]):
         # What is nearer than that, either reading of the clocks leaves open.
         left_open = np.full(count, float(np.ptp(offset[linked])) / SIGMAS)
         return Clocks(np.zeros(count, np.int64), left_open, shared, linked, np.zeros(count, np.bool_))

@@ -93,9 +93,7 @@ class Digest:
             or list(self.messages) != list(MESSAGE)
             or self.before.shape != (len(self.collectives), len(CAUSES))
             or not self.products.shape == self.tokens.shape == self.before.shape[:1]
-            or self.host.begun.shape != self.host.left.shape
-            or list(self.host.operators) != list(host.OPERATORS)
-            or list(self.host.operands) != list(host.OPERANDS)
+            or not self.host.fits
             or self.step_numbers.ndim != 1
             or {self.still.shape[1:], self.waiting.shape[1:]} != {(2,)}
             or {
@@ -106,6 +104,11 @@ class Digest:
             or set(self.causes) != set(CAUSES)
         ):
             raise ValueError("the parts of the digest do not fit together")
+
+    @property
+    def on_cpu(self) -> bool:
+        """True of a rank on the CPU alone that exchanges something."""
+        return len(self.host.begun) > 0
 
 
 def digest(trace: Trace) -> Digest:

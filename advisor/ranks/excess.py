@@ -7,6 +7,7 @@ Loading and Python have no such measure: there speaks what nearly all steps have
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,9 +63,7 @@ class Excess:
 
 def excess(digests: Sequence[Digest]) -> Excess:
     """Compare ranks on the CPU, step by step; nothing of ranks on a GPU, and without shapes."""
-    common = digests[0].step_numbers
-    for digest in digests[1:]:
-        common = np.intersect1d(common, digest.step_numbers)
+    common = _common(digests)
     shape = (len(common), len(digests))
     if not all(len(digest.host.steps) and "shapes" in digest.features for digest in digests) or not len(common):
         blank = np.full((0, len(digests)), np.nan)
@@ -89,10 +88,28 @@ def excess(digests: Sequence[Digest]) -> Excess:
     return Excess(common, larger, more, slower, _beyond(digests, common, slower))
 
 
+def _common(digests: Sequence[Digest]) -> Ints:
+    """Numbers of the steps that each rank has once, rising: by its place alone no step is known to be another rank's."""
+    ranks_of = Counter[int]()
+    for digest in digests:
+        numbers, count = np.unique(digest.step_numbers, return_counts=True)
+        ranks_of.update(numbers[(count == 1) & (numbers >= 0)].tolist())
+    return np.array(sorted(number for number, ranks in ranks_of.items() if ranks == len(digests)), np.int64)
+
+
 def _others(figures: Numbers) -> Numbers:
-    """Median of the other ranks, by step, rank and name."""
-    each = [np.median(np.delete(figures, at, axis=1), axis=1) for at in range(figures.shape[1])]
-    return np.stack(each, axis=1)
+    """Median of the other ranks, by step, rank and more; NaN of a rank that is alone."""
+    count = figures.shape[1] - 1
+    if not count:
+        return np.full(figures.shape, np.nan)
+    order = np.argsort(figures, axis=1)
+    rising = np.take_along_axis(figures, order, axis=1)
+    place = np.argsort(order, axis=1)  # of each rank among all
+    middle = (
+        np.take_along_axis(rising, np.where(at < place, at, at + 1), axis=1) for at in ((count - 1) // 2, count // 2)
+    )
+    median: Numbers = np.mean(list(middle), axis=0)
+    return median
 
 
 def _slower(ns: Numbers, expected: Numbers, same: npt.NDArray[np.bool_]) -> Numbers:
@@ -100,14 +117,18 @@ def _slower(ns: Numbers, expected: Numbers, same: npt.NDArray[np.bool_]) -> Numb
     taken = ns.sum(axis=2)
     due = np.where(same, np.median(ns, axis=(0, 1)), expected).sum(axis=2)
     pace = np.median(taken / np.maximum(due, 1), axis=0)
-    usual = np.array([np.median(np.delete(pace, at)) for at in range(len(pace))])
+    usual = _others(pace[None])[0]
     return np.where(usual > 0, pace / np.where(usual > 0, usual, 1) - 1, np.nan)
 
 
 def _beyond(digests: Sequence[Digest], common: Ints, slower: Numbers) -> Numbers:
     """ns a step, by rank and cause, that a rank spends more than the others, were they as slow: at least so much in three of four
     steps. Less often it is what the machine does to a rank."""
-    each = np.stack([digest.host.steps[np.isin(digest.step_numbers, common)] for digest in digests], axis=1)
+    rows = [
+        np.argsort(numbers)[np.searchsorted(np.sort(numbers), common)]
+        for numbers in (digest.step_numbers for digest in digests)
+    ]
+    each = np.stack([digest.host.steps[own] for digest, own in zip(digests, rows, strict=True)], axis=1)
     apart = each - np.maximum(1 + slower, 1)[:, None] * _others(each.astype(np.float64))
     beyond = np.maximum(np.quantile(apart, 1 - _MOSTLY, axis=0), 0)
     beyond[:, CODE["communication"]] = 0

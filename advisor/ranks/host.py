@@ -38,6 +38,15 @@ class HostWork(NamedTuple):
     operators: pd.DataFrame
     operands: pd.DataFrame
 
+    @property
+    def fits(self) -> bool:
+        """True where its parts fit together."""
+        return (
+            self.begun.shape == self.left.shape
+            and list(self.operators) == list(OPERATORS)
+            and list(self.operands) == list(OPERANDS)
+        )
+
 
 def nothing() -> HostWork:
     """Return what a rank on a GPU has of this."""

@@ -132,7 +132,7 @@ class Job:
     @property
     def gpu_expected(self) -> bool:
         """Ranks that communicate on a GPU have one."""
-        return not all(len(digest.host.begun) for digest in self.digests)
+        return not all(digest.on_cpu for digest in self.digests)
 
     @cached_property
     def ledger(self) -> Costs:

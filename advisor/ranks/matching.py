@@ -135,7 +135,7 @@ def _sequences(member: int, digest: Digest) -> list[tuple[str, Order]]:
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
         parts = (codes[rows], size[rows], end[rows], step[rows], seq[rows])
-        sequences.append((str(name), Order(member, rows, *parts, on_cpu=len(digest.host.begun) > 0)))
+        sequences.append((str(name), Order(member, rows, *parts, on_cpu=digest.on_cpu)))
     return sequences
 
 

@@ -115,18 +115,26 @@ def _shortest(job: Job) -> dict[tuple[str, str, int], float]:
     """
     frame = job.arrivals.frame
     frame = frame[(frame["step"].to_numpy(np.int64) >= 0) & (frame["ranks_seen"].to_numpy(np.int64) > 1)]
-    each = pd.DataFrame(
+    each = _keys(frame).assign(collective=frame["collective"].to_numpy(np.int64), ns=frame["dur_ns"].to_numpy(np.int64))
+    least = each.groupby([*_MESSAGE, "collective"])["ns"].min()
+    return _figures(least.groupby(level=_MESSAGE).mean())
+
+
+def _keys(frame: pd.DataFrame) -> pd.DataFrame:
+    """Group, kind and size (-1 where unknown) of rows of `arrivals`."""
+    return pd.DataFrame(
         {
             "group": frame["group_name"].astype(str).to_numpy(),
             "kind": frame["kind"].astype(str).to_numpy(),
             "bytes": frame["bytes"].astype("Int64").fillna(-1).to_numpy(np.int64),
-            "collective": frame["collective"].to_numpy(np.int64),
-            "ns": frame["dur_ns"].to_numpy(np.int64),
         }
     )
-    least = each.groupby([*_MESSAGE, "collective"])["ns"].min()
-    means = least.groupby(level=_MESSAGE).mean().reset_index().to_dict("records")
-    return {(str(row["group"]), str(row["kind"]), int(row["bytes"])): float(row["ns"]) for row in means}
+
+
+def _figures(figure: pd.Series[Any]) -> dict[tuple[str, str, int], float]:
+    """Return a figure of each group, kind and size."""
+    rows = figure.rename("figure").reset_index().to_dict("records")
+    return {(str(row["group"]), str(row["kind"]), int(row["bytes"])): float(row["figure"]) for row in rows}
 
 
 def _messages(digest: Digest) -> pd.DataFrame:
@@ -170,16 +178,7 @@ def _late(job: Job) -> pd.DataFrame:
 def _waits(job: Job) -> dict[tuple[str, str, int], float]:
     """Sum the waits of all ranks, in ms per step, by group, kind and size."""
     frame = _costs(job)
-    sums = pd.DataFrame(
-        {
-            "group": frame["group_name"].astype(str).to_numpy(),
-            "kind": frame["kind"].astype(str).to_numpy(),
-            "bytes": frame["bytes"].astype("Int64").fillna(-1).to_numpy(np.int64),
-            "ms": frame["ms"].to_numpy(),
-        }
-    )
-    rows = sums.groupby(_MESSAGE)["ms"].sum().reset_index().to_dict("records")
-    return {(str(row["group"]), str(row["kind"]), int(row["bytes"])): float(row["ms"]) for row in rows}
+    return _figures(_keys(frame).assign(ms=frame["ms"].to_numpy()).groupby(_MESSAGE)["ms"].sum())
 
 
 def lags(job: Job) -> list[Lag]:

@@ -73,7 +73,7 @@ def _communicates(digest: Digest, on_gpu: bool) -> bool:
     """Tell whether the communication of a rank was recorded: on its GPU, or in a run without any on the CPU."""
     if on_gpu:
         return {"distributed", "gpu"} <= digest.features
-    return "distributed" in digest.features and len(digest.host.begun) > 0
+    return "distributed" in digest.features and digest.on_cpu
 
 
 def notes_of(job: Job) -> Iterator[QualityNote]:

@@ -506,7 +506,7 @@ class Columns:
         self._keep_before(table, args)
         # One text for both: a column more for each operator would cost every trace.
         table["generated"] = _text_codes(
-            texts, [f"{a.kernel_file}\n{a.kernel_kwargs}" if a.kernel_kwargs else a.kernel_file for a in args]
+            texts, [_generated(a) if a.kernel_file or a.kernel_kwargs else None for a in args]
         )
         table["collective"] = _text_codes(texts, [a.collective for a in args])
         return table | self._collective(args)
@@ -622,6 +622,12 @@ def _end_at(table: Table, ends: Array) -> None:
 
 
 _WORD = (1 << 64) - 1
+
+
+def _generated(args: Args) -> str:
+    """The file of generated code and the sizes chosen for it, a line each."""
+    parts = (args.kernel_file, args.kernel_kwargs) if args.kernel_kwargs else (args.kernel_file,)
+    return "\n".join(" ".join(f"{part}".split("\n")) for part in parts)
 
 
 def _group_text(raw: msgspec.Raw) -> str:

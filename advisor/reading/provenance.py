@@ -80,20 +80,25 @@ def attach(recorded: Recorded, path: str) -> Recorded:
     return replace(
         recorded,
         tables=recorded.tables | {"op": table},
-        stacks=list(stacks),
-        texts=list(texts),
+        stacks=stacks.texts,
+        texts=texts.texts,
         notes=[*recorded.notes, ("provenance", note)],
     )
 
 
 class _Codes(dict[str, int]):
-    """Codes of texts, of which the first are known."""
+    """Codes of texts, of which the first are known.
+
+    Each of those keeps its code, also where the reader cut two that differ to the same text.
+    """
 
     def __init__(self, texts: list[str]) -> None:
+        self.texts = texts.copy()
         super().__init__(zip(texts, range(len(texts)), strict=True))
 
     def __missing__(self, text: str) -> int:
-        code = self[text] = len(self)
+        code = self[text] = len(self.texts)
+        self.texts.append(text)
         return code
 
 
@@ -134,7 +139,7 @@ def _regions(recorded: Recorded, rows: Any) -> list[int]:
 def _read(path: str) -> list[Graph]:
     """The graphs of a file. Raises TraceError for one that holds no stacks."""
     source = Source(path)
-    data = b""
+    data = bytearray()
     for block in source.blocks():
         data += block
         if len(data) > MOST_BYTES:

@@ -124,9 +124,13 @@ def _sums(notes: list[Note], parts: dict[int, _Part], paths: list[Path]) -> dict
     """Add up what is below each of *paths*; of several that lead to an operator the first one has it."""
     found: dict[Path, _Sums] = {}
     known: dict[Path, Path | None] = {}
+    ending: dict[Place, list[int]] = {}  # by its last line, each path's place among them
+    for at, (*_, last) in enumerate(paths):
+        ending.setdefault(last, []).append(at)
     for note in notes:
         if note.places not in known:
-            known[note.places] = next((path for path in paths if _leads(path, note.places)), None)
+            likely = sorted(at for place in set(note.places) for at in ending.get(place, ()))
+            known[note.places] = next((paths[at] for at in likely if _leads(paths[at], note.places)), None)
         path = known[note.places]
         if path is None:
             continue

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from dataclasses import dataclass
 from types import FrameType
+from typing import NamedTuple
 
 from advisor.record.places import trace_path
 
@@ -38,32 +41,52 @@ class Calls:
     """Numbers calls as operators run in them. The frames of the last operator are held: no later one is taken for one of them."""
 
     def __init__(self) -> None:
-        self._last: list[tuple[FrameType, int]] = []
+        self._last: list[_Call] = []
+        self._thread = 0
         self._count = 0
 
     def clear(self) -> None:
         """Hold no frames any more."""
         self._last = []
 
+    def prune(self) -> None:
+        """Hold no frames of calls that have ended: with their variables they would stay until the next operator."""
+        self._keep(_frames(sys._current_frames().get(self._thread)))
+
     def at(self, frame: FrameType | None) -> Callers:
         """Return the callers at *frame* and around it."""
-        frames: list[FrameType] = []
-        while frame is not None:
-            frames.append(frame)
-            frame = frame.f_back
-        frames.reverse()
-        known = 0
-        while known < min(len(frames), len(self._last)) and frames[known] is self._last[known][0]:
-            known += 1
-        del self._last[known:]
-        for each in frames[known:]:
+        self._thread = threading.get_ident()
+        frames = _frames(frame)
+        for each in frames[self._keep(frames) :]:
             self._count += 1
-            self._last.append((each, self._count))
-        found: list[tuple[Place, int]] = []
-        for depth, each in enumerate(frames):
             path, is_own = trace_path(each.f_code.co_filename)
-            if is_own:
-                found.append(((path, each.f_lineno), depth))
-        found = found[-_DEEPEST:]
-        numbers = tuple(number for _, number in self._last)
-        return Callers(tuple(place for place, _ in found), numbers, tuple(depth for _, depth in found))
+            self._last.append(_Call(each, self._count, path if is_own else None))
+        own = [depth for depth, call in enumerate(self._last) if call.path is not None][-_DEEPEST:]
+        places = tuple((self._last[depth].path or "", frames[depth].f_lineno) for depth in own)
+        return Callers(places, tuple(call.number for call in self._last), tuple(own))
+
+    def _keep(self, frames: list[FrameType]) -> int:
+        """Keep those calls whose frames are the outer ones of *frames*; return how many these are."""
+        pairs = enumerate(zip(frames, self._last, strict=False))
+        ended = (at for at, (frame, call) in pairs if frame is not call.frame)
+        known = next(ended, min(len(frames), len(self._last)))
+        del self._last[known:]
+        return known
+
+
+class _Call(NamedTuple):
+    """A call that has not ended; *path* is that of the user's file which its function is of, None for a library's."""
+
+    frame: FrameType
+    number: int
+    path: str | None
+
+
+def _frames(frame: FrameType | None) -> list[FrameType]:
+    """Return *frame* and those around it, the outermost first."""
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    frames.reverse()
+    return frames

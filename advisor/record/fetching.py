@@ -30,17 +30,19 @@ class Fetching:
         self.needed = False
         """A loader fetches its samples in this process."""
         self._ended = threading.Event()
+        """Of the thread that looks: one that has not ended when the next begins must end all the same."""
         self._thread: threading.Thread | None = None
         self._looks = 0
         self._total = 0.0
+        self._repeats = Repeats()
         self._same: dict[CodeType, tuple[Place, float]] = {}
 
     def begin(self) -> None:
         """Look from here on, if it is needed."""
         if not self.needed:
             return
-        self._ended.clear()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="advisor-fetching")
+        self._ended, self._repeats = threading.Event(), Repeats()
+        self._thread = threading.Thread(target=self._run, args=(self._ended,), daemon=True, name="advisor-fetching")
         self._thread.start()
 
     def end(self) -> None:
@@ -59,30 +61,34 @@ class Fetching:
         share = round(min(took / self._total, 1.0), 3)
         return {"fetch_repeat": WorkerLine(share=share, function=function, file=file, line=line)}
 
-    def _run(self) -> None:
+    def _run(self, ended: threading.Event) -> None:
         usual = sys.getswitchinterval()
         sys.setswitchinterval(min(usual, SWITCH_S))
         try:
-            self._watch(threading.main_thread().ident)
+            self._watch(threading.main_thread().ident, ended)
         except Exception:  # noqa: BLE001  (the program goes on, whatever fails in here)
             return
         finally:
             sys.setswitchinterval(usual)
 
-    def _watch(self, thread: int | None) -> None:
-        repeats, last = Repeats(), time.perf_counter()
-        while thread is not None and not self._ended.wait(_LOOK_S):
+    def _watch(self, thread: int | None, ended: threading.Event) -> None:
+        last = time.perf_counter()
+        while thread is not None and not ended.wait(_LOOK_S):
             now = time.perf_counter()
             spent, last = min(now - last, _MOST_TIMES * _LOOK_S), now
-            frames = _frames(sys._current_frames().get(thread))
-            if not frames:
-                continue
-            self._looks += 1
-            self._total += spent
-            for at, again in repeats.add(frames, spent):
-                code = frames[at].f_code
-                place, took = self._same.get(code) or (origin(frames, at), 0.0)
-                self._same[code] = place, took + again
+            self._look(thread, spent)
+
+    def _look(self, thread: int, spent: float) -> None:
+        """Count what the thread is in; its frames, which hold its variables, are let go of at the end."""
+        frames = _frames(sys._current_frames().get(thread))
+        if not frames:
+            return
+        self._looks += 1
+        self._total += spent
+        for at, again in self._repeats.add(frames, spent):
+            code = frames[at].f_code
+            place, took = self._same.get(code) or (origin(frames, at), 0.0)
+            self._same[code] = place, took + again
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:

@@ -378,12 +378,7 @@ class Hooks:
     # ---- calls of modules, while there is no better sign of a step
 
     def _call_begins(self, module: Any, inputs: Any) -> None:
-        if self._steps is not None and not self._listening.here() and not self.recording:
-            if self._listening.takes_over(module, self._steps):
-                self._inside, self._call_depth = True, 0
-            elif self._steps.unit is None:
-                self._comes_back()
-        if self._steps is not None and self._listening.here():
+        if self._steps is not None and (self._listening.here() or self._listens(module, self._steps)):
             if self._inside:
                 self._inside = _within_call(sys._getframe(1))
             if self._inside:
@@ -404,6 +399,17 @@ class Hooks:
                     self._watch_class(module)
                     return
             self._call_depth += 1
+
+    def _listens(self, module: Any, steps: Steps[Any]) -> bool:
+        """Listen to this thread, which calls a module, where it is to be heard from here on; tell whether it is."""
+        if self.recording:
+            return False
+        if self._listening.takes_over(module, steps):
+            self._inside, self._call_depth = True, 0
+            return True
+        if steps.unit is None:
+            self._comes_back()
+        return self._listening.here()
 
     def _around(self, frame: FrameType | None) -> tuple[Turn, ...]:
         """Return the loops around a call."""

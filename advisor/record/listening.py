@@ -25,11 +25,12 @@ class Listening:
         return threading.get_ident() == self._thread and os.getpid() == self._pid
 
     def takes_over(self, module: Any, steps: Steps[Any]) -> bool:
-        """Listen to this thread, which calls modules, where the first one has shown no sign of a step; tell whether it does.
+        """Listen to this thread, which is not heard and calls modules, where the first one has shown no sign of a step; tell
+        whether it does.
 
         Not for modules without parameters, as transforms of samples in a thread that loads ahead, nor in a program that trains.
         """
-        if self.here() or os.getpid() != self._pid or steps.trains or any(map(steps.count, UNITS)):
+        if os.getpid() != self._pid or steps.trains or any(map(steps.count, UNITS)):
             return False
         if next(module.parameters(), None) is None:
             return False

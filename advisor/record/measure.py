@@ -27,6 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--root", type=Path, required=True, help="files written elsewhere are named")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--no-dropout", dest="dropout", action="store_false", help="in a check, switch dropout off")
     parser.add_argument("--most", type=int, default=400, help="steps, at most")
     parser.add_argument("--least", type=int, default=20, help="steps, at least")
     parser.add_argument("--seconds", type=float, default=4.0, help="of steps, at least")
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     number = rank()
     if number is not None:  # all ranks have to end with the same step, or one would wait for the others
         asked.most, asked.seconds = most_of_ranks(asked.most, asked.least), float("inf")
-    run = Run(asked.check, asked.most, asked.least, asked.seconds, followed)
+    run = Run(asked.check, asked.most, asked.least, asked.seconds, followed, dropout=asked.dropout)
     out = asked.out if number is None else of_rank(asked.out, number)
     outside = watch_files(asked.root, out) if asked.check else []
     script.prepare(asked.script, asked.arguments, module=asked.module)
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         if number is not None or not run.idle:
             return function
         run.left_to_ranks = True
-        return Timed(function, asked.out, asked.root, asked.check, asked.most, asked.least, followed)
+        return Timed(function, asked.out, asked.root, asked.check, asked.most, asked.least, followed, asked.dropout)
 
     status, error, elsewhere = 1, "", False
     with run.listening(), started_ranks(timed), endable():

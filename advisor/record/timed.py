@@ -22,13 +22,13 @@ class Timed:
     most: int
     least: int
     followed: Followed
+    dropout: bool = True
 
     def __call__(self, rank: int, *arguments: Any) -> Any:
         """Run the function as the process *rank*, measured; what was found lies beside ``out``."""
         # All ranks have to end with the same step, or one would wait for the others.
-        run = timing.Run(
-            self.check, timing.most_of_ranks(self.most, self.least), self.least, float("inf"), self.followed
-        )
+        most = timing.most_of_ranks(self.most, self.least)
+        run = timing.Run(self.check, most, self.least, float("inf"), self.followed, dropout=self.dropout)
         out = timing.of_rank(self.out, rank)
         outside = timing.watch_files(self.root, out) if self.check else []
         error = "an exception"

@@ -1,7 +1,7 @@
 """One run of a program without a profiler: its steps, its first losses and outputs, and what it writes.
 
 In a run for checking what is random repeats: samples are seeded by their index, dropout by the number of the step, and compiled
-code draws what eager code draws.
+code draws what eager code draws. Where dropout would draw for tensors of other sizes, it is switched off.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Run:
     Steps that lie behind a training are those since an optimizer stepped last; of several such stretches, the one of most steps.
     """
 
-    def __init__(self, check: bool, most: int, least: int, seconds: float, followed: Followed = ANY) -> None:
+    def __init__(
+        self, check: bool, most: int, least: int, seconds: float, followed: Followed = ANY, *, dropout: bool = True
+    ) -> None:
         import torch
 
         self.pid = os.getpid()
@@ -61,6 +63,7 @@ class Run:
         self.main: tuple[str, ...] = ()
         """File of a module that is run as the program: it is gone from the modules at the end."""
         self._torch = torch
+        self._dropout = dropout
         self._check, self._most, self._least, self._seconds = check, most, least, seconds
         self._figures: dict[str, list[tuple[int, Any]]] = {"loss": [], "output": []}
         self._stamps: list[tuple[Any, float]] = []
@@ -193,6 +196,8 @@ class Run:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         _seed_samples()
+        if not self._dropout:
+            _switch_dropout_off(self._torch)
         if (inductor := getattr(self._torch, "_inductor", None)) is not None:
             inductor.config.fallback_random = True
         else:
@@ -272,6 +277,26 @@ def _seed(number: int) -> None:
         numpy.random.seed(number % (1 << 32))
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(number)
+
+
+def _switch_dropout_off(torch: Any) -> None:
+    """Let the functions behind torch's layers drop nothing; recurrent layers of several levels still do."""
+    functional = torch.nn.functional
+
+    def all_kept(input: Any, *_args: Any, **_options: Any) -> Any:
+        return input
+
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        setattr(functional, name, all_kept)
+    attention = functional.scaled_dot_product_attention
+
+    def undropped(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **more: Any
+    ) -> Any:
+        del dropout_p
+        return attention(query, key, value, attn_mask, 0.0, *args, **more)
+
+    functional.scaled_dot_product_attention = undropped
 
 
 class _Seeded:

@@ -235,7 +235,10 @@ class Compared:
 
     def behind(self, written: Iterable[Any]) -> None:
         """Note an operator of a backward pass: what is in the memory that it has *written* its bytes tell."""
-        self._passes.add(self._torch._C._current_graph_task_id())
+        task = self._torch._C._current_graph_task_id()
+        if task not in self._passes:
+            self._passes.add(task)
+            self._calls.prune()  # the forward pass has returned, and what its variables held shall go as usual
         node = getattr(self._torch._C, "_current_autograd_node", lambda: None)()
         if node is not None:
             self._ran.add(node._sequence_nr())

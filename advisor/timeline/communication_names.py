@@ -34,7 +34,6 @@ _MANY = re.compile(
 )
 # Inductor names a kernel after all operators around it: one that adds to the result of a collective is none.
 _FUSED = re.compile(r"^triton_(?:poi|red|per|tem|for)_")
-_NAMESPACE = "(anonymous namespace)::"
 
 
 @lru_cache(maxsize=16384)
@@ -48,8 +47,13 @@ def communicates(name: str) -> bool:
     return of_library or _MANY.search(function_of(name)) is not None
 
 
+def without_anonymous(name: str) -> str:
+    """Leave out of a C++ name the namespace that has no name, which is two words in brackets."""
+    return name.replace("(anonymous namespace)::", "")
+
+
 def function_of(name: str) -> str:
     """The function's own name in a demangled one: without its return type, template arguments and parameters."""
-    head = name.replace(_NAMESPACE, "").removeprefix("void ")
+    head = without_anonymous(name).removeprefix("void ")
     ends = [at for at in (head.find("<"), head.find("(")) if at > 0]
     return head[: min(ends)] if ends else head

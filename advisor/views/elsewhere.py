@@ -16,6 +16,7 @@ from advisor.roofline import unknown
 from advisor.roofline.limits import Floats, limits
 from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.calls import ANNOTATION, OP, PHASES
+from advisor.timeline.communication_names import without_anonymous
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
@@ -23,7 +24,6 @@ from advisor.timeline.ledger import BUSY
 from advisor.timeline.recording import COPY
 from advisor.views import owners
 from advisor.views.owners import Owner
-from advisor.views.phrasing import without_anonymous
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
 _LEAST, _MOST = 0.05, 3

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.frames.collectives import NAMES, communication, kinds, on_the_bus, told
-from advisor.frames.message_sizes import group_sizes
+from advisor.frames.collectives import NAMES, communication, kinds, on_the_bus, told, told_sizes
 from advisor.intervals import Ints, coded
 from advisor.results.links import Exchange, LimitedBy
 from advisor.roofline.limits import Floats, rates_of
@@ -26,8 +25,8 @@ def exchanges(context: Context) -> list[Exchange]:
     work, rows = context.recording.work, communication(context)
     if not len(rows):
         return []
-    teller, sent, _ = context.once(told)
-    sizes, codes = group_sizes(context, teller), context.once(kinds)
+    _, sent, _ = context.once(told)
+    sizes, codes = context.once(told_sizes), context.once(kinds)
     dur = (work.end - work.start)[rows]
     moved = on_the_bus(codes, sent, sizes)
     known = np.flatnonzero((moved > 0) & (dur > 0) & (work.device[rows] == context.device))

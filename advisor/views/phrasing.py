@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from advisor.timeline.communication_names import without_anonymous
+
 COLUMNS, LINES = 100, 2
 _LONGEST_NAME, _MIDDLE_NAME, _SHORT_NAME = 60, 44, 28
 FIRST = " First, "
@@ -229,11 +231,6 @@ def fitted(candidates: Iterable[str]) -> str:
         if len(textwrap.wrap(text, COLUMNS)) <= LINES:
             return text
     return textwrap.shorten(text, LINES * COLUMNS - 20, placeholder=" …")
-
-
-def without_anonymous(name: str) -> str:
-    """Leave out of a C++ name the namespace that has no name, which is two words in brackets."""
-    return name.replace("(anonymous namespace)::", "")
 
 
 def short_name(name: str, longest: int = _LONGEST_NAME) -> str:

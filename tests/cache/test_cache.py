@@ -60,7 +60,7 @@ def kernel_ns(found: Trace) -> int:
 
 
 def used(found: Trace) -> bool:
-    """Whether the columns came from the cache."""
+    """True where the columns came from the cache."""
     return found._kept is not None and found._kept._has_columns
 
 

@@ -93,6 +93,8 @@ def test_without_steps_the_window_is_the_whole(run: Run) -> None:
         ({"replay_weight": "0.5", "levels": {"low": 0.037}}, "fires"),
         ({"replay_weight": "0.5", "levels": {"low": 0.038}}, "passes"),
         ({"replay_weight": "CAST(name AS DOUBLE)"}, "error"),
+        ({"replay_launches": "step = 1"}, "fires"),
+        ({"replay_launches": "CAST(name AS BIGINT) > 0"}, "error"),
         ({"match_frame": "copies"}, "passes"),
         ({"match_where": "CAST(name AS BIGINT) > 0"}, "error"),
     ],

@@ -73,6 +73,11 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "unread_weights": ("unread-weights", "cpu/unfused-attention", None, ""),
     "topk": ("topk", "cpu/full-sort", None, ""),
     "joined_by_numpy": ("joined-by-numpy", "cpu/list-conversion", None, ""),
+    "shared_arrays": ("shared-arrays", "cpu/list-conversion", None, ""),
+    "kept_result": ("kept-result", "cpu/repeated-preparation", None, ""),
+    "fft_convolution": ("fft-convolution", "kernels/long-convolution", None, ""),
+    "longest_row": ("longest-row", "cpu/padded-batches", None, ""),
+    "quantized_engine": ("quantized-engine", "cpu/quantized-engine", None, ""),
     "no_checkpointing": ("no-checkpointing", "cpu/unneeded-checkpointing", None, ""),
     "one_backward": ("one-backward", "gradient/repeated-backward", None, ""),
     "sparse_embedding": ("sparse-embedding", "gradient/dense-embedding", None, ""),
@@ -215,6 +220,26 @@ def test_line_ends_and_a_missing_last_one_stay(tmp_path: Path) -> None:
     made = outcome("fused-optimizer", request(tmp_path, text, found))
     assert not isinstance(made, str)
     assert made[0].after == text.replace("    lr=1,\r\n", "    lr=1,\r\n    fused=True,\r\n")
+
+
+@pytest.mark.parametrize(("ms", "edited"), [(0.9, False), (2.5, True)])
+def test_a_list_that_is_converted_fast_may_be_one_of_numbers(ms: float, edited: bool, tmp_path: Path) -> None:
+    found = finding("cpu/list-conversion", line=2)
+    seen = msgspec.structs.replace(found, evidence=Evidence(columns=["since_line", "median_ms"], rows=[[2, ms]]))
+    made = outcome("shared-arrays", request(tmp_path, "import torch\nx = torch.tensor(values)\n", seen))
+    assert isinstance(made, str) is not edited
+
+
+@pytest.mark.parametrize(("call", "edited"), [("torch.unique(edges, dim=1)", True), ("torch.linalg.qr(edges)", False)])
+def test_a_function_that_is_called_several_times_is_kept_where_it_prepares_indices(
+    call: str, edited: bool, tmp_path: Path
+) -> None:
+    text = f"import torch\ndef made(edges):\n    return {call}\ndef step(edges):\n    e = made(edges)\n"
+    outcomes = [
+        outcome("kept-result", request(tmp_path, text, finding(rule, line=3)))
+        for rule in ("cpu/repeated-function", "cpu/repeated-preparation")
+    ]
+    assert [isinstance(made, str) for made in outcomes] == [not edited, False]
 
 
 @pytest.mark.parametrize(("shapes", "places"), [("[[8,25000],[],[]]", "[:, :k]"), ("[[25000],[]]", "[:k]")])

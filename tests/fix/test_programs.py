@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -183,3 +184,25 @@ def test_a_kill_leaves_the_tree_as_it_was(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
         assert (folder / "train.py").read_text() == COLLECTING
         assert state(folder) == before
+
+
+@pytest.mark.skipif(not os.environ.get("ADVISOR_TIMED"), reason="ten runs, some minutes: needs ADVISOR_TIMED=1")
+def test_a_kill_at_ten_random_moments_leaves_the_tree_as_it_was_or_with_a_kept_fix(tmp_path: Path) -> None:
+    kept = COLLECTING.replace("    gc.collect()  # against a leak of last year\n", "")
+    began = time.monotonic()
+    fixed(project(tmp_path / "whole", COLLECTING), "5m")
+    whole = time.monotonic() - began
+    moments = random.Random(20)
+    for number in range(10):
+        folder = project(tmp_path / f"project{number}", COLLECTING)
+        before = state(folder)
+        words, env = command(folder, "--apply", "--verify", "--budget", "5m")
+        with subprocess.Popen(
+            words, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            time.sleep(moments.uniform(0.2, 1.05 * whole))
+            process.send_signal(signal.SIGKILL)
+        text, after = (folder / "train.py").read_text(), state(folder)
+        assert text in (COLLECTING, kept)
+        assert after[0] == ("" if text == COLLECTING else " M train.py\n")
+        assert after[1:] == before[1:]

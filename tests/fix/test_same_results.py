@@ -306,7 +306,77 @@ class Net(nn.Module):
 net = Net()
 opt = torch.optim.SGD(net.parameters(), lr=0.1)
 """
+REVERB = """
+def reverb(wave, response, padding):
+    return F.conv1d(F.pad(wave, (response.shape[-1] - 1, 0)), response.flip(-1), padding=padding)
+
+wave, one, several = torch.randn(3, 1, 700), torch.randn(1, 1, 150).requires_grad_(), torch.randn(4, 2, 90)
+wet = reverb(wave, one, 0)
+wet.square().mean().backward()
+print(wet.shape, wet.tolist()[0][0][::100], one.grad.sum().item())
+print(reverb(torch.randn(2, 500), several, 3).abs().mean().item())
+"""
+ADJACENCY = """
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def adjacency(self, edges, count):
+        index = torch.unique(edges, dim=1)
+        degree = torch.zeros(count).scatter_add_(0, index[0], torch.ones(index.size(1)))
+        values = degree.clamp(min=1).pow(-0.5)[index[0]]
+        return torch.sparse_coo_tensor(index, values, (count, count)).coalesce()
+
+    def forward(self, x, edges):
+        adj = self.adjacency(edges, x.size(0))
+        return torch.sparse.mm(adj, self.lin(x)).relu()
+
+layers = nn.ModuleList([Layer(), Layer()])
+opt = torch.optim.SGD(layers.parameters(), lr=0.1)
+graphs = [(torch.randn(n, 4), torch.randint(0, n, (2, 4 * n))) for n in (10, 10, 12, 10, 10, 11)]
+for step in range(12):
+    x, edges = graphs[step % 6]
+    for layer in layers:
+        x = layer(x, edges)
+    loss = x.square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(loss.item())
+"""
+ARRAYS = """
+for rows in (
+    [np.ones((2, 3), dtype=np.float32), np.zeros((2, 3), dtype=np.float64)],
+    [np.full((2, 3), 7, dtype=np.uint8)] * 2, [1.5, 2.0], [1, 2], [True, False], [[1.0, 2.0], [3.0, 4.0]],
+):
+    x = torch.tensor(rows)
+    print(x.dtype, x.shape, x.tolist())
+"""
+WIDTHS = """
+rows = [torch.randint(1, 9, (3 + n % 4,)) for n in range(24)]
+
+def pad(batch):
+    width = 16
+    x = torch.zeros(len(batch), width, dtype=torch.long)
+    for i, ids in enumerate(batch):
+        x[i, : len(ids)] = ids
+    return x
+
+table = nn.Embedding(9, 4, padding_idx=0)
+opt = torch.optim.SGD(table.parameters(), lr=0.1)
+for x in DataLoader(rows, batch_size=4, collate_fn=pad):
+    loss = table(x).sum(1).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(loss.item())
+"""
 PROGRAMS = [
+    ("fft-convolution", "F.conv1d", REVERB),
+    ("kept-result", "torch.unique", ADJACENCY),
+    ("shared-arrays", "torch.tensor(rows", ARRAYS),
+    ("longest-row", "", WIDTHS),
     ("fused-attention", "", LECTURE + LOOP),
     ("one-backward", "first.backward", TASKS),
     ("topk", "torch.sort", PLACES),

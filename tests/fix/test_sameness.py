@@ -95,3 +95,13 @@ def test_as_many_passes_are_compared_one_by_one() -> None:
 
 def test_one_update_alone_is_no_sum_to_compare() -> None:
     assert difference(passes((2.0, 0.5), (1.0,)), passes((2.5,), (1.0,))) == "2 losses instead of 3"
+
+
+def test_of_inference_all_outputs_are_compared_as_the_first_may_be_of_preparations() -> None:
+    """Six layers of a model that was being quantized answered first, and hid that it answered otherwise afterwards."""
+
+    def outputs(last: float, updates: int = 0) -> Measured:
+        return Measured(outputs=tuple(Figure((1.0, value), ("float32",), updates) for value in (*[1.0] * 8, last)))
+
+    assert difference(outputs(2.0), outputs(3.0)) == "output 9 is 3 instead of 2"
+    assert difference(outputs(2.0, updates=1), outputs(3.0, updates=1)) == ""  # of one that learns, rounding grows

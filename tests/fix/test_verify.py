@@ -47,16 +47,18 @@ class Runs:
         self.ranks, self._elsewhere, self._device = 1, elsewhere, device
         self.elsewhere: list[float] = []
         self.timed: list[str] = []
+        self.plain_losses = losses
         self._ms, self._losses, self._noise, self._fails, self._most = ms, losses, noise, fails, most
 
-    def measure(self, tree: Tree, *, check: bool = False, **_amounts: Any) -> Measured:
+    def measure(self, tree: Tree, *, check: bool = False, dropout: bool = True, **_amounts: Any) -> Measured:
         """Return what one run comes to."""
         path = tree.folder / "train.py"
         text = path.read_text()
         if message := self._fails(text):
             raise RunFailed(message)
         if check:
-            return Measured(losses=self._losses(text), loaded=(str(path.resolve()),), device=self._device)
+            of = self._losses if dropout else self.plain_losses
+            return Measured(losses=of(text), loaded=(str(path.resolve()),), device=self._device)
         if len(self.timed) >= self._most:
             raise OutOfTime
         self.timed.append("after" if "fused" in text else "before")
@@ -120,6 +122,27 @@ def test_what_is_slower_or_no_faster_is_reverted(root: Path, tmp_path: Path) -> 
     assert result.verdict == "reverted"
     assert len(same.timed) == 4 * ENOUGH_BLOCKS
     assert verifier.patch() == ""
+
+
+def test_an_edit_that_resizes_is_compared_without_dropout(root: Path, tmp_path: Path) -> None:
+    faster: Callable[[str], float] = lambda text: 50.0 if "fused" in text else 100.0  # noqa: E731
+    drawn: Callable[[str], tuple[Figure, ...]] = lambda text: figures(2.0, 1.5 if "fused" in text else 1.0)  # noqa: E731
+
+    def tried(name: str, *, resizes: bool, plain: float) -> FixResult:
+        runs = Runs(root, faster, drawn)
+        runs.plain_losses = lambda text: figures(3.0, plain if "fused" in text else 1.0)
+        proposal = proposal_of(root)
+        proposal.edit = replace(proposal.edit, resizes=resizes)
+        (tmp_path / name).mkdir()
+        verifier = Verifier(cast(Program, runs), proposal.request.files, tmp_path / name, lambda _line: None)
+        verifier.begin()
+        return verifier.try_edit(proposal, 1e18)
+
+    kept = tried("kept", resizes=True, plain=1.0)
+    assert (kept.verdict, kept.losses) == ("kept", [(3.0, 3.0), (1.0, 1.0)])
+    other = tried("other", resizes=True, plain=1.25)
+    assert (other.verdict, other.because) == ("reverted", "computes something else: loss 2 is 1.25 instead of 1")
+    assert tried("drawn", resizes=False, plain=1.0).because == "computes something else: loss 2 is 1.5 instead of 1"
 
 
 def test_noise_that_hides_the_difference_keeps_nothing(root: Path, tmp_path: Path) -> None:

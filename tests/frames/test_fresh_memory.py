@@ -85,3 +85,22 @@ def test_what_python_makes_itself_belongs_to_no_operator(tmp_path: Path) -> None
         with b.op("aten::sum", us=5_000):
             pass
     assert not found(tmp_path, b)
+
+
+def test_what_is_freed_behind_an_operator_is_given_back_there_whichever_thread_it_ran_on(tmp_path: Path) -> None:
+    """The main thread frees for 2 ms behind each of its products; another one then works on memory of its own beside its sums."""
+    b = TraceBuilder(None, host_us=0, with_stack=False)
+    for step in range(4):
+        with b.op("aten::mul", us=50_000, shapes=[[4096, 4096], []]):
+            made = b.memory(64 * MIB, device=-1, address=PAGE + 64 + (step << 30))
+        b.release(made)
+        b.idle(2_000)
+        with b.thread(900, join=False):
+            with b.op("aten::exp", us=20_000, shapes=[[4096, 4096]]):
+                other = b.memory(64 * MIB, device=-1, address=PAGE + 64 + (step << 30))
+            with b.op("aten::log", us=5_000):
+                b.release(other)
+        with b.op("aten::sum", us=30_000):
+            pass
+    rows = sorted((row["start_ns"], row["idle_ns"]) for row in found(tmp_path, b))
+    assert [idle for _, idle in rows] == [2_000_000, 0, 0] * 4

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor.frames.patterns import late_pick
 from advisor.frames.patterns.late_pick import _made
 from advisor.testing import TraceBuilder
 
@@ -129,3 +130,20 @@ def test_a_grid_is_as_large_as_the_warp_that_it_is_made_for(tmp_path: Path) -> N
     (row,) = rows(b, tmp_path)
     assert (row["cost_ns"], row["part"]) == (400_000, pytest.approx(7 / 8))
     assert _made("aten::grid_sampler", ((1, 3, 256, 256), (1, 512, 512, 2), ())) == (1, 3, 512, 512)
+
+
+def test_a_recording_is_searched_once_for_its_samples_and_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait for a sample, of which 64 of 4,096 rows are taken, and the frame of patterns ask for the same: 300 us, less 1/64."""
+    search, trees = late_pick._search, []
+    monkeypatch.setattr(late_pick, "_search", lambda tree: (trees.append(tree), search(tree))[1])
+    b = TraceBuilder(None, host_us=0)
+    with b.step(), b.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+        run(b, "aten::mul", WHOLE, [], us=300)
+        selected(b, 64)
+        run(b, "aten::mm", [64, 128], [128, 8], us=99)
+    trace = advisor.read(b.write(tmp_path / "trace.json"))
+    assert trace.frame("loader")["late_share"].tolist() == [pytest.approx(295_312 / 400_000)]
+    assert trace.frame("patterns")["kind"].tolist() == ["late-pick"]
+    assert len(trees) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import advisor
+from advisor.frames.message_sizes import _last
 from advisor.testing import TraceBuilder
 
 GPU = "NVIDIA A100-SXM4-80GB"
@@ -35,3 +36,8 @@ def test_the_last_value_of_a_record_is_the_size_of_the_group(
     tmp_path: Path, values: list[str], ranks: int | None
 ) -> None:
     assert size(tmp_path, values) == ranks
+
+
+def test_values_that_are_nested_too_deep_to_be_read_say_no_size() -> None:
+    assert _last(b"[" * 50_000) == -1
+    assert _last(b'["","342","93825133358160","1","",[],[],"8"]') == 8

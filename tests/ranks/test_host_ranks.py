@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.ranks import BOOK, close, read
 
 from advisor.cache import codec
 from advisor.pipeline import analyze_many
 from advisor.ranks.digest import Digest, digest
-from advisor.ranks.excess import excess
+from advisor.ranks.excess import _others, excess
 from advisor.ranks.job import Job
 from advisor.ranks.summary import ranks_of
 from advisor.testing import TraceBuilder
 from advisor.testing.host_ranks import host_ranks
+from advisor.timeline.ledger import CODE
 
 SHORT, LONG = (600, 700, 500, 650, 550, 600), (1000, 1100, 1000, 950, 1050, 900)
 
@@ -76,6 +79,49 @@ def test_a_weight_is_no_work_and_a_row_is_priced_at_what_it_takes(tmp_path: Path
     np.testing.assert_allclose(found.larger[:, 1], 4e6, rtol=0.01)
     assert not found.larger[:, 0].any()
     assert not found.more.any()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "compared"),
+    [
+        ([[-1] * 6, [-1] * 6], []),
+        ([[-1] * 6, [0, 1, 2, 3, 4, 5]], []),
+        ([[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]], []),
+        ([[0, 1, 2, 3, 4, 5], [2, 3, 4, 5, 6, 7]], [2, 3, 4, 5]),
+        ([[0, 1, 2, 3, 4, 5], [0, 1, 1, 3, 4, 5]], [0, 3, 4, 5]),
+        ([[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]], [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_steps_are_compared_across_ranks_by_their_numbers_and_without_them_not_at_all(
+    tmp_path: Path, numbers: list[list[int]], compared: list[int]
+) -> None:
+    """Rank 1 runs Python 1 ms longer in its first step, 2 in its second, and so on."""
+    builders = host_ranks(host_us={1: tuple(1000 * (step + 1) for step in range(6))})
+    digests = []
+    for own, trace in zip(numbers, read(tmp_path, builders), strict=True):
+        one = digest(trace)
+        number_of = dict(zip(one.step_numbers.tolist(), own, strict=True))
+        tables = [table.assign(step=table["step"].map(number_of)) for table in (one.host.operators, one.host.operands)]
+        host = one.host._replace(operators=tables[0], operands=tables[1])
+        digests.append(replace(one, step_numbers=np.array(own, np.int64), host=host))
+    found = excess(digests)
+    assert found.numbers.tolist() == compared
+    assert found.larger.shape == found.more.shape == (len(compared), 2)
+    # In three of four steps it is so much at least: the quarter of the smallest, by place.
+    steps = [numbers[1].index(number) for number in compared]
+    host_ms = found.beyond[1, CODE["host"]] / 1e6
+    assert np.isnan(host_ms) if not steps else close(host_ms, float(np.quantile(np.array(steps) + 1, 0.25)))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
+def test_the_median_of_the_others_is_that_of_each_rank_without_its_own_figure(ranks: int) -> None:
+    figures = np.random.default_rng(ranks).integers(0, 6, (3, ranks, 4)).astype(np.float64)
+    for rank in range(ranks):
+        rest = [each for each in range(ranks) if each != rank]
+        for step in range(3):
+            for name in range(4):
+                expected = np.median(figures[step, rest, name]) if rest else np.nan
+                np.testing.assert_equal(_others(figures)[step, rank, name], expected)
 
 
 def test_a_digest_of_the_cpu_goes_to_bytes_and_back(tmp_path: Path) -> None:

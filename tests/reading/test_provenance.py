@@ -110,6 +110,28 @@ def test_calls_that_are_fewer_than_the_graph_s_have_none_unless_all_are_alike(tm
     assert lines(tmp_path, b, log(GRAPH)) == [7, -1, 8, -1, 9, -1, 8]
 
 
+def test_texts_that_the_reader_cut_to_the_same_keep_their_codes(tmp_path: Path) -> None:
+    """Two stacks and two files that differ behind what is kept of a text: the codes of what comes after them are as before."""
+    b = TraceBuilder()
+    run(b)
+    with b.op("aten::relu"):
+        b.kernel("relu", us=20)
+    root = json.loads(b.to_bytes())
+    events = [event for event in root["traceEvents"] if event.get("cat") == "cpu_op"]
+    for at, event in enumerate(events):
+        deep = ";".join(["/usr/lib/python3.12/site-packages/torch/nn.py(1): call"] * 2000)
+        event.setdefault("args", {})["Call stack"] = f"{deep};/u/last{at}.py(1): f"
+        event["args"]["kernel_file"] = f"{'x' * 20_000}{at}"
+    events[-1]["args"] |= {"Call stack": "/u/proj/train.py(33): step", "kernel_file": "/tmp/torchinductor_u/ab/last.py"}
+    (tmp_path / "t.json").write_text(json.dumps(root))
+    (tmp_path / "provenance").write_bytes(log(GRAPH))
+    kernels = advisor.read(str(tmp_path / "t.json"), provenance=str(tmp_path / "provenance")).frame("kernels")
+    assert kernels["line"].tolist() == [*EXPECTED, 33]
+    assert kernels["generated"].tolist()[-1] == "torchinductor/ab/last.py"
+    fused = kernels["fused_lines"].astype(object)
+    assert fused.where(fused.notna(), None).tolist()[-2:] == ["proj/net.py:9", None]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def entries(step: Callable[[], Any]) -> Any:
-    """What the recorder tells of a step."""
+    """Words of the recorder on a step."""
     watch = constants.Constants(torch, lambda: True)
     watch.start()
     try:
@@ -189,6 +190,35 @@ def test_a_batch_that_was_drawn_in_the_step() -> None:
         (one.sum() - other.sin().sum() + more.cos().sum()).backward()
 
     assert watched(step) == [(4, 3, True)]
+
+
+def test_variables_of_the_forward_pass_are_not_held_through_the_backward_pass() -> None:
+    """The variables of the user's function are gone once it has returned, as they are without the recorder."""
+    weights, held, one = weight(64, 64), [], torch.ones(())
+
+    class Look(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+        @staticmethod
+        def forward(ctx: Any, value: Any) -> Any:
+            return value.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            scaled = gradient * 2
+            held.append(kept[0]())
+            return scaled
+
+    kept: list[Any] = []
+
+    def forward() -> Any:
+        mask = torch.ones(64)
+        kept.append(weakref.ref(mask))
+        return Look.apply((weights @ weights + mask.sum()).tanh()).sum()
+
+    def step() -> None:
+        forward().backward(one)
+
+    entries(step)
+    assert held == [None]
 
 
 def test_gradients_of_one_call_alone() -> None:

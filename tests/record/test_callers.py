@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -37,7 +39,7 @@ def test_two_operators_of_one_call_share_it() -> None:
 
 
 def test_a_call_that_has_ended_holds_no_number() -> None:
-    """What a call between the two was given is let go: its frame may be taken again."""
+    """Arguments of a call between the two are let go: its frame may be taken again."""
     calls = callers.Calls()
     one = inner(calls)
     calls.at(sys._getframe())
@@ -45,6 +47,32 @@ def test_a_call_that_has_ended_holds_no_number() -> None:
     assert callers.shared(one, other) == len(one.calls) - 1
     calls.clear()
     assert callers.shared(one, inner(calls)) == 0
+
+
+class Value:
+    """A value of a variable."""
+
+
+def computed(calls: callers.Calls) -> tuple[callers.Callers, weakref.ref[Value]]:
+    value = Value()
+    return calls.at(sys._getframe()), weakref.ref(value)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_variables_of_calls_that_have_ended_are_let_go(elsewhere: bool) -> None:
+    """A backward pass, on the CPU in the thread that calls it and else in another, begins behind a call that has returned."""
+    calls = callers.Calls()
+    one, value = computed(calls)
+    assert value() is not None
+    if elsewhere:
+        thread = threading.Thread(target=calls.prune)
+        thread.start()
+        thread.join()
+    else:
+        calls.prune()
+    assert value() is None
+    other = calls.at(sys._getframe())
+    assert callers.shared(one, other) == len(other.calls) == len(one.calls) - 1
 
 
 @pytest.mark.parametrize(("shared", "place"), [(1, 0), (2, 1), (3, 1), (4, None)])

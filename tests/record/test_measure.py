@@ -70,6 +70,34 @@ def test_losses_repeat_whichever_process_loads(tmp_path: Path) -> None:
     assert runs[0].outputs
 
 
+WIDTHS = """
+import sys
+import torch
+from torch import nn
+
+net = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True), nn.Dropout(0.5))
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(10):
+    x = torch.ones(2, int(sys.argv[1]), 8)
+    mask = torch.arange(x.size(1)).expand(2, -1) >= 3
+    loss = net[1](net[0](x, src_key_padding_mask=mask))[:, :3].square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_without_dropout_what_it_would_draw_for_another_width_makes_no_difference(tmp_path: Path) -> None:
+    options = ("--check", "--most", "8", "--least", "8", "--seconds", "0")
+
+    def losses(*more: str, width: str) -> list[float]:
+        run = measured(WIDTHS, tmp_path / "job", *options, *more, arguments=(width,))
+        return [loss.numbers[1] for loss in run.losses[:6]]
+
+    assert losses(width="3") != pytest.approx(losses(width="9"), rel=1e-2)
+    assert losses("--no-dropout", width="3") == pytest.approx(losses("--no-dropout", width="9"), rel=1e-5)
+
+
 def test_a_run_ends_with_its_steps_and_times_each(tmp_path: Path) -> None:
     run = measured(TRAINING, tmp_path / "job", "--most", "12", arguments=("0",))
     assert (run.error, run.ended, run.unit, len(run.step_ms)) == ("", True, "optimizer", 12)

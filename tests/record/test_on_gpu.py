@@ -76,7 +76,7 @@ def net(*layers: Any) -> Any:
 
 
 def of_rows(act: Callable[[], Any], *, waits: bool = True) -> tuple[bool | None, list[tuple[str, float]]]:
-    """Whether rows were compared, and the class and share of each place whose rows are the same."""
+    """True where rows were compared, and the class and share of each place whose rows are the same."""
     watch = repeats.Repeats(torch, waits=waits)
     watch.start()
     try:

@@ -30,7 +30,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watched(step: Callable[[], Any], *, trains: bool = False, steps: int = 3) -> Any:
-    """What repeats, and the line of the step's function that is named for it, in order of lines; None where nothing is known."""
+    """Repetitions, and the line of the step's function that is named for it, in order of lines; None where nothing is known."""
     watch = constants.Constants(torch, lambda: trains)
     for _ in range(steps):
         watch.start()

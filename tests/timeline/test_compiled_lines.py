@@ -99,3 +99,18 @@ def test_kernels_say_what_is_fused_and_where_its_code_is(tmp_path: Path) -> None
     ]
     sizes = kernels["generated_sizes"].astype(object)
     assert sizes.where(sizes.notna(), None).tolist() == ["XBLOCK=2, R0_BLOCK=2048", None]
+
+
+def test_newlines_in_the_sizes_and_the_file_of_generated_code_make_no_lines_of_the_program(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.op("triton_poi_fused_add_relu_0"):
+        b.kernel("triton_poi_fused_add_relu_0", us=10)
+    root: dict[str, Any] = json.loads(b.to_bytes())
+    (event,) = (event for event in root["traceEvents"] if event.get("cat") == "cpu_op")
+    event.setdefault("args", {})["kernel_file"] = "/tmp/torchinductor_somebody/a\nb/cabc.py"
+    event["args"]["kernel_kwargs"] = "XBLOCK=2,\nR0_BLOCK=2048,\nname=x"
+    (tmp_path / "trace.json").write_text(json.dumps(root))
+    kernels = advisor.read(str(tmp_path / "trace.json")).frame("kernels")
+    assert kernels["generated"].tolist() == ["torchinductor/a b/cabc.py"]
+    assert kernels["generated_sizes"].tolist() == ["XBLOCK=2, R0_BLOCK=2048"]
+    assert kernels["fused_lines"].isna().all()

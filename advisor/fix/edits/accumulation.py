@@ -9,7 +9,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place
-from advisor.fix.code import assigned_pairs, called, calls_in, indent_of, written
+from advisor.fix.code import assigned_pairs, called, calls_in, imported, indent_of, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
 
@@ -36,7 +36,7 @@ def _make(request: Request) -> Iterator[Change]:
 
 
 def _in_all_but_the_last(source: Source, call: cst.Call) -> Change:
-    pieces = [*_unsynced(source, call, _wrapped(source)), *_import(source)]
+    pieces = [*_unsynced(source, call, _wrapped(source)), *imported(source, "contextlib")]
     return changed(source, pieces, f"no_sync() in all but the last micro-batch, {place(source, call)}")
 
 
@@ -121,28 +121,6 @@ def _last(source: Source, body: Sequence[cst.BaseStatement], end: int) -> tuple[
             return source.code(test.expression), test, at
         return f"not ({source.code(test)})", test, at
     raise NotEditable(f"no condition behind the pass at {place(source, body[end])} says when the optimizer steps")
-
-
-def _import(source: Source) -> list[Piece]:
-    """Return the piece that imports contextlib among the plain imports of the head, in order."""
-    known = source.imported_as("contextlib")
-    if known == "contextlib":
-        return []
-    plain = [
-        line
-        for line in source.module.body
-        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and isinstance(line.body[0], cst.Import)
-    ]
-    if known is not None or not plain:
-        raise NotEditable(f"{source.path} has no place for import contextlib")
-    later = (line for line in plain if source.code(line.body[0]) > "import contextlib")
-    before = next(later, None)
-    at = (
-        source.line_start(source.lines(before)[0])
-        if before is not None
-        else source.line_start(source.lines(plain[-1])[1] + 1)
-    )
-    return [Piece(at, at, f"import contextlib{source.newline}")]
 
 
 EDITS = (

@@ -85,11 +85,16 @@ def _gone_through(source: Source, loop: cst.For, count: int) -> list[str]:
     given: list[cst.BaseExpression] = [loop.iter]
     if count > 1:
         zipped = isinstance(loop.iter, cst.Call) and written(loop.iter.func) == "zip"
-        args = list(loop.iter.args) if isinstance(loop.iter, cst.Call) else []
+        args = [arg for arg in loop.iter.args if not _says_strict(arg)] if isinstance(loop.iter, cst.Call) else []
         if not zipped or len(args) != count or any(arg.star or arg.keyword is not None for arg in args):
             raise NotEditable(f"what the loop at {where} goes through is no zip of tensors")
         given = [arg.value for arg in args]
     return [_flat(source, loop, value) for value in given]
+
+
+def _says_strict(arg: cst.Arg) -> bool:
+    """Tell zip's ``strict=True`` or ``strict=False``: of lengths that differ, index_put_ raises an error in any case."""
+    return arg.keyword is not None and arg.keyword.value == "strict" and written(arg.value) in ("True", "False")
 
 
 def _flat(source: Source, loop: cst.For, value: cst.BaseExpression) -> str:

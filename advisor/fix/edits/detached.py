@@ -162,7 +162,7 @@ def _check_updates(source: Source, between: list[cst.Call], first: cst.Call, jud
     if len(steps) != 1 or _updates(source, steps[0]) != judge:
         raise NotEditable(f"which network the first pass at {place(source, first)} trains is not certain")
     dropped = [called(call).removesuffix(".zero_grad") for call in between if called(call).endswith(".zero_grad")]
-    if maker not in [_updates(source, each) for each in dropped]:
+    if maker not in dropped and maker not in [_updates(source, each) for each in dropped]:
         raise NotEditable(f"the gradients of {maker} are not dropped between the passes at {place(source, first)}")
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from libcst import matchers
 
+from advisor.fix.arguments import place
+from advisor.fix.code import class_around, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
@@ -15,7 +18,10 @@ _CONVERTING = ("float", "long", "int", "bool", "half", "bfloat16", "to", "type",
 
 def _make(request: Request) -> Iterator[Change]:
     for source in request.sources():
-        pieces = [*_entries(source), *_doubles(source)]
+        entries, doubles = list(_entries(source)), list(_doubles(source))
+        pieces = [*entries, *doubles]
+        if doubles and not entries and (call := _unknown(source)) is not None:
+            raise NotEditable(f"whether float64 enters at {place(source, call)} is not certain, and the model is in it")
         if pieces:
             yield changed(source, pieces, f"float32 where the data enters {source.path}, and no .double()")
             return
@@ -33,6 +39,12 @@ def _entries(source: Source) -> Iterator[Piece]:
         if _is_converted(source, call) or not _may_be_float(source, value):
             continue
         yield Piece(source.end(call), source.end(call), ".float()")
+
+
+def _unknown(source: Source) -> cst.Call | None:
+    """Return a call by which an array enters that may be one of floats, and is not converted; None where there is none."""
+    calls = source.calls("torch.from_numpy")
+    return next((call for call in calls if not _is_converted(source, call)), None)
 
 
 def _is_converted(source: Source, call: cst.Call) -> bool:
@@ -90,9 +102,24 @@ def _is_float(source: Source, value: cst.BaseExpression, seen: set[str]) -> bool
             or _is_float(source, value.left, seen)
             or _is_float(source, value.right, seen)
         )
-    if isinstance(value, cst.Subscript):
+    if isinstance(value, cst.Subscript) or (isinstance(value, cst.Attribute) and value.attr.value == "T"):
         return _is_float(source, value.value, seen)
+    if isinstance(value, cst.Attribute):
+        return _holds_float(source, value, seen)
     return isinstance(value, cst.Call) and _returns_float(source, value, seen)
+
+
+def _holds_float(source: Source, value: cst.Attribute, seen: set[str]) -> bool:
+    """Tell an attribute of an object that its class gives floats, wherever its methods assign it."""
+    name, owner = written(value), class_around(source, value)
+    if name in seen or owner is None or not name.startswith("self."):
+        return False
+    given = [
+        assign.value
+        for assign in matchers.findall(owner, matchers.Assign())
+        if isinstance(assign, cst.Assign) and any(written(target.target) == name for target in assign.targets)
+    ]
+    return bool(given) and all(_is_float(source, one, {*seen, name}) for one in given)
 
 
 def _returns_float(source: Source, call: cst.Call, seen: set[str]) -> bool:

@@ -15,6 +15,7 @@ from advisor.fix.source import NotEditable, Piece, Source
 _OWNER = re.compile(r"([A-Za-z_][\w.]*)\.parameters\(\)")
 _OPTION = re.compile(r"""["'](?!params["'])\w+["']:[\w.*/+\-"']+(?=[,}])""")
 _LIST = re.compile(r"""["']params["']:|\b(?:list|(?:itertools\.)?chain)(?=\()|[\[\](){},+*0]""")
+_CLIPPED = re.compile(r"clip_grad_(?:norm|value)_\(([A-Za-z_][\w.]*)\.parameters\(\)")
 _READING = re.compile(
     r"requires_grad|clip_grad|\.grad\b|\bautograd\b|add_param_group|retain_grad|DistributedDataParallel|\bDDP\b|fully_shard|"
     r"\bFSDP\b|FullyShardedDataParallel|\bdeepspeed\b|torch\.func\b|\bfunctorch\b|higher\."
@@ -25,10 +26,10 @@ _READING = re.compile(
 def _make(request: Request) -> Iterator[Change]:
     sources = list(request.sources())
     source, call = only_optimizer(sources)
-    for each in sources:
-        if (match := _READING.search(each.text)) is not None:
-            raise NotEditable(f"{each.path} has {match[0]}: which gradients are read is not certain")
     trained = _trained(source, call)
+    for each in sources:
+        if (match := _READING.search(_without_clipping(each, trained))) is not None:
+            raise NotEditable(f"{each.path} has {match[0]}: which gradients are read is not certain")
     base = _base(source, call, trained)
     statement = source.statement(call)
     if statement is None or len(statement.body) != 1:
@@ -52,6 +53,11 @@ def _trained(source: Source, call: cst.Call) -> list[str]:
     if len(set(names)) != len(names):
         raise NotEditable(f"the optimizer at {place(source, call)} is given a part twice")
     return list(names)
+
+
+def _without_clipping(source: Source, trained: Sequence[str]) -> str:
+    """Return the text of a file without the calls that clip the gradients of *trained* parts alone."""
+    return _CLIPPED.sub(lambda match: "" if match[1] in trained else match[0], source.text)
 
 
 def _base(source: Source, call: cst.Call, trained: Sequence[str]) -> str:

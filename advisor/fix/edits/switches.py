@@ -13,6 +13,7 @@ from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
 _SET, _DETECT = "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"
+_ENGINE = "torch.backends.quantized.engine"
 _BENCHMARK = "torch.backends.cudnn.benchmark"
 
 
@@ -86,6 +87,25 @@ def _tf32(request: Request) -> Iterator[Change]:
     yield changed(source, pieces, 'torch.set_float32_matmul_precision("high")')
 
 
+def _engine(request: Request) -> Iterator[Change]:
+    """Take the engine of quantized layers that is meant for this processor, where one line names another."""
+    sources = list(request.sources())
+    found = [(source, value) for source in sources for value in _assigned(source, _ENGINE)]
+    if len(found) != 1:
+        raise NotEditable(f"{len(found)} lines of the files that the finding names set the engine of quantized layers")
+    source, value = found[0]
+    where = place(source, value)
+    if not isinstance(value, cst.SimpleString) or value.evaluated_value != "qnnpack":
+        raise NotEditable(f"the engine is {source.code(value)} at {where}")
+    if any(isinstance(outer, cst.If | cst.Try) for outer in source.around(value)):
+        raise NotEditable(f"the engine depends on a condition at {where}")
+    if sum(each.text.count("qnnpack") for each in sources) > 1:
+        raise NotEditable(f"qnnpack stands in more places than {where}: a model that was converted for it, perhaps")
+    yield changed(
+        source, [Piece(source.start(value), source.end(value), f"{value.quote}x86{value.quote}")], "the engine x86"
+    )
+
+
 def _assigned(source: Source, name: str) -> list[cst.BaseExpression]:
     """Return the values that are assigned to an attribute of that name."""
     return [
@@ -102,6 +122,14 @@ EDITS = (
         "Let cuDNN search for the fastest convolution",
         ("kernels/cudnn-autotune-off",),
         _benchmark,
+    ),
+    # Activations are rounded otherwise: answers differ in the second digit.
+    Edit(
+        "quantized-engine",
+        "Run quantized layers on the engine of this processor",
+        ("cpu/quantized-engine",),
+        _engine,
+        trains=True,
     ),
     Edit(
         "tf32",

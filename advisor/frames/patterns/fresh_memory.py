@@ -76,8 +76,9 @@ def fresh_memory(tree: Tree) -> Occurrences | None:
     ops = Pairs(rows_of[index][order], index[order])
     # What is freed behind an operator is given back there: the operator before has a row, or none before has one.
     starts = host.start[node]
-    before = np.maximum(np.searchsorted(starts, context.ledger.start_ns[freed], side="right") - 1, 0)
-    back = Pairs(before, freed) if len(freed) else NOTHING
+    order = np.argsort(starts, kind="stable")  # nodes stand in the order of threads
+    place = np.searchsorted(starts[order], context.ledger.start_ns[freed], side="right") - 1
+    back = Pairs(order[np.maximum(place, 0)], freed).each_once()
     took = ops.total(context.ledger.cost(len(context.op_rows), *OWNED), len(node))
     behind = back.total(context.ledger.dur_ns, len(node))
     recorded = context.metadata.recorded

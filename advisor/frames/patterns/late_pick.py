@@ -60,14 +60,35 @@ class _Found:
     share: float
 
 
+@dataclass(eq=False)
+class _Picked:
+    """Late picks of a recording in the order of time, and the operators that Python calls in it by thread and time; *shaped*: their
+    shapes were recorded."""
+
+    found: list[_Found]
+    nodes: Ints
+    shaped: bool
+
+
 def late_picks(tree: Tree) -> Occurrences | None:
     """One row per large tensor that operators on elements or rows make, and of which a quarter is taken at most.
 
     ``part`` is what is not taken. A tensor whose size appears among the operands of any other operator of the step counts as
     used whole.
     """
+    picked = tree.context.once(_picked_late)
+    return _occurrences(tree, picked.found, picked.nodes) if picked.found else None
+
+
+def _picked_late(context: Context) -> _Picked:
+    """Search a recording for what is picked late."""
+    if not context.recording.host.size:
+        return _Picked([], np.zeros(0, np.int64), shaped=False)
+    tree = Tree(context)
+    shaped = bool((tree.dims(tree.outermost) >= 0).any())
     found, nodes = _search(tree)
-    return _occurrences(tree, found, nodes) if found else None
+    tree.close()
+    return _Picked(found, nodes, shaped)
 
 
 def _search(tree: Tree) -> tuple[list[_Found], Ints]:
@@ -96,11 +117,10 @@ def spent_in(context: Context, begin: Ints, end: Ints, thread: Ints) -> tuple[In
     where no shapes were recorded.
     """
     spent, user, longest = np.zeros(len(begin), np.int64), np.full(len(begin), -1, np.int64), np.zeros(len(begin))
-    tree = Tree(context)
-    host = tree.host
-    if not host.size or not len(begin) or (tree.dims(tree.outermost) < 0).all():
+    host, picked = context.recording.host, context.once(_picked_late) if len(begin) else None
+    if picked is None or not picked.shaped:
         return spent - 1, user
-    for one in _search(tree)[0]:
+    for one in picked.found:
         for node in one.chain:
             at = int(np.searchsorted(begin, host.start[node], side="right")) - 1
             if at < 0 or host.thread[node] != thread[at] or host.end[node] > end[at]:
@@ -109,7 +129,6 @@ def spent_in(context: Context, begin: Ints, end: Ints, thread: Ints) -> tuple[In
             spent[at] += round(took * (1 - one.share))
             if took > longest[at]:
                 longest[at], user[at] = took, host.attributes.user[node]
-    tree.close()
     return spent, user
 
 

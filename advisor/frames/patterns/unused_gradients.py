@@ -416,11 +416,16 @@ def _forward_runs(tree: Tree, times: Ints) -> Bools:
 
     So spectral normalization copies its vectors in each call, and what a layer gives for each sample may have a parameter's shape.
     """
-    host, outer = tree.host, tree.outermost
-    layers = outer[tree.codes_of(lambda name: _LAYERS.match(name) is not None)[host.name[outer]]]
-    layers = np.sort(host.start[layers[host.attributes.phase[layers] == FORWARD]])
-    passes = np.array([one.start for one in tree.once(backward_passes)])
+    layers, passes = tree.once(_forward_starts)
     layer = np.r_[-1, layers][np.searchsorted(layers, times)]
     backward = np.r_[-1, passes][np.searchsorted(passes, times)]
     flags: Bools = layer > backward
     return flags
+
+
+def _forward_starts(tree: Tree) -> tuple[Ints, Ints]:
+    """Starts of the layers of forward passes, and of the backward passes, each in the order of time."""
+    host, outer = tree.host, tree.outermost
+    layers = outer[tree.codes_of(lambda name: _LAYERS.match(name) is not None)[host.name[outer]]]
+    layers = np.sort(host.start[layers[host.attributes.phase[layers] == FORWARD]])
+    return layers, np.array([one.start for one in tree.once(backward_passes)], np.int64)

@@ -10,8 +10,8 @@ from advisor.gating.division.change import Change
 from advisor.gating.division.families import is_compiled
 from advisor.gating.division.side import Side
 from advisor.results.division import Reason
+from advisor.timeline.communication_names import without_anonymous
 
-_ANONYMOUS = "(anonymous namespace)::"
 _ARGUMENTS = re.compile(r"[<(].*$")
 _LONGEST = 60
 _CAUSES = {
@@ -157,5 +157,5 @@ def _template(name: str) -> list[str]:
 
 def _short(name: str) -> str:
     """Return a kernel's name without its arguments and those of its template."""
-    head = _ARGUMENTS.sub("", name.removeprefix("void ").replace(_ANONYMOUS, ""))
+    head = _ARGUMENTS.sub("", without_anonymous(name.removeprefix("void ")))
     return f"{head[:_LONGEST]}…" if len(head) > _LONGEST else head
