@@ -146,7 +146,10 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
             _on_host(graph, keep, context.once(clock).spans(stretches), share)
     if frame.frees is not None and action in ("unblock", "hide", "remove", "merge"):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
-        keep.free[_freed(context, frame, graph, claim)] = share
+        freed = _freed(context, frame, graph, claim)
+        keep.free[freed] = share
+        if action == "unblock":  # nor are they called
+            keep.call[freed] *= 1 - share
     return keep
 
 

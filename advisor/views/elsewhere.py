@@ -39,6 +39,7 @@ _IN_PHASE = {
     "optimizer": "the optimizer's step",
     "zero_grad": "zero_grad",
 }
+_SHORT_NS, _SHORT_KERNELS = 10_000, "short kernels (under 10 µs each)"
 _BEFORE_COPIES = "what precedes copies to the GPU"
 
 
@@ -98,7 +99,8 @@ def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
 def _of_work(context: Context, segments: Ints) -> list[Owner]:
     """Divide the device's time by the operator that launched the work; what replays launched, or nothing, by kind and name.
 
-    A kind of which most has no operator is counted whole: the same products are not said by two names.
+    A kind of which most has no operator is counted whole: the same products are not said by two names. Short kernels that no
+    operator launched, of kinds that are little each, are named together where they are much together.
     """
     ledger, work, host = context.ledger, context.recording.work, context.recording.host
     row, dur = ledger.row[segments], ledger.dur_ns[segments]
@@ -123,6 +125,11 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
             context.names[code] if launched else labels[code] or _short(context.names[code]) for code in codes.tolist()
         ]
         part[at] = np.array([numbers.setdefault(name, len(numbers)) for name in told], np.int64)[back]
+    whole = ledger.counted_ns
+    small = summed(part, dur, len(numbers)) < _LEAST * whole
+    short = ~known & small[part] & ((work.end - work.start)[row] < _SHORT_NS)
+    if dur[short].sum() >= _LEAST * whole:
+        part[short] = numbers.setdefault(_SHORT_KERNELS, len(numbers))
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(len(numbers) + 1))
     groups = [order[low:high] for low, high in pairwise(bounds.tolist())]

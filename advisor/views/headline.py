@@ -80,6 +80,8 @@ _FEW_KERNELS = 10
 _BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
 _PARTLY = 0.05
+# Times what no finding covers from which on what a finding owns is named instead.
+_HEAVIER = 2
 # What the first fix is about is said beside what bounds the program, where it is another cause of so much.
 _SHARE_SAID = 0.05
 # A capture beside which the device did so much is not all that the recording holds.
@@ -505,8 +507,14 @@ def _parts(
         found = most_of(context, cause, free) if cause in silent and not (paced and cause not in BUSY) else None
         if found is None or not found.ns:
             return Clause(text)
+        alone = lost[cause] == every[cause]
+        heaviest = found if alone or cause not in BUSY else most_of(context, cause, ledger.counted)
+        if heaviest is not None and heaviest.ns >= _HEAVIER * found.ns:
+            # Beside what most of the time is, what no finding covers is a detail.
+            time = duration(heaviest.ns / whole * total)
+            return Clause(text, heaviest.name, time, most=2 * heaviest.ns >= every[cause])
         time = duration(found.ns / whole * total)
-        return Clause(text, found.name, time, lost[cause] == every[cause], 2 * found.ns >= lost[cause])
+        return Clause(text, found.name, time, alone, 2 * found.ns >= lost[cause])
 
     word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Program")
     if bound is None or program.unrecorded:

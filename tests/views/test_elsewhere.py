@@ -49,6 +49,23 @@ def test_kernels_without_an_operator_are_told_by_their_kind(tmp_path: Path) -> N
     assert ("compute", "my_own_kernel", 3.0) in of(b, tmp_path)
 
 
+def test_short_kernels_of_many_kinds_are_told_together(tmp_path: Path) -> None:
+    # Of 10 ms 9 of products in fp32; of the rest 100 kernels of 4 us of each of two kinds, 4 % each, and 200 us of a longer one.
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=9000)
+            for _ in range(100):
+                b.kernel("route_tokens", us=4)
+                b.kernel("write_cache", us=4)
+            b.kernel("my_own_kernel", us=200)
+            b.sync()
+    # The products are a finding's.
+    assert [part for part in of(b, tmp_path) if part[0] == "compute"] == [
+        ("compute", "short kernels (under 10 µs each)", 0.8)
+    ]
+
+
 @pytest.mark.parametrize(
     ("alone_us", "expected"),
     [
