@@ -57,6 +57,8 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         found = _parts(context, cause, chosen)
         if not found and (one := owners.owner(context, cause, free)) is not None:
             found = [one]
+        if cause == "host" and len(found) == 1 and not context.recording.devices:
+            found = _of_operators(context, chosen, found[0])
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
         named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
         for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
@@ -200,6 +202,21 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
     total: dict[str, int] = {}
     _add(total, context.names, host.name[nodes], within)
     return [Owner(name, ns) for name, ns in total.items()]
+
+
+def _of_operators(context: Context, segments: Ints, within: Owner) -> list[Owner]:
+    """Divide the main thread's time in the one range *within* among the outermost operators; that alone where it is no range."""
+    ledger, host = context.ledger, context.recording.host
+    if not any(part.name == within.name for part in _of_ranges(context, segments)):
+        return [within]
+    spans = union(ledger.start_ns[segments], ledger.end_ns[segments])
+    nodes = np.flatnonzero((host.group == OP) & (host.thread == main_thread(context.recording)))
+    nodes = nodes[host.above(nodes, host.group == OP) < 0]
+    total: dict[str, int] = {}
+    _add(total, context.names, host.name[nodes], covered(spans, host.start[nodes], host.end[nodes]))
+    rest = within.ns - sum(total.values())
+    found = [Owner(name, ns) for name, ns in total.items()]
+    return [*found, Owner(f"{within.name}, between operators", rest)] if rest > 0 else found
 
 
 def _of_phases(context: Context, segments: Ints) -> list[Owner]:

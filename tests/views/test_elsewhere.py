@@ -106,6 +106,22 @@ def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) ->
     }
 
 
+def test_one_range_around_all_of_the_host_is_divided_among_its_operators(tmp_path: Path) -> None:
+    # Nothing of the GPU was recorded: of 10 ms 4 lie in linear, 3 in an operator that calls another, 3 between them.
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step(), b.annotation("model_inference"):
+        with b.op("aten::linear", us=4_000):
+            b.call("cudaLaunchKernel", 10)
+        with b.op("aten::layer_norm"), b.op("aten::native_layer_norm", us=3_000):
+            b.call("cudaLaunchKernel", 10)
+        b.idle(us=3_000)
+    assert sorted(of(b, tmp_path)) == [
+        ("host", "aten::layer_norm", 3.0),
+        ("host", "aten::linear", 4.0),
+        ("host", "model_inference, between operators", 3.0),
+    ]
+
+
 @pytest.mark.parametrize(("mib", "where"), [(64, "the freeing of large tensors"), (8, "no recorded operator")])
 def test_time_behind_the_free_of_a_large_tensor_lies_in_its_freeing(mib: int, where: str, tmp_path: Path) -> None:
     # On the CPU: 6 ms of an operator, then a tensor is freed, and 1 ms later the next operator
