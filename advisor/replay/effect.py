@@ -215,7 +215,8 @@ def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequenc
     idle = without(theirs[ledger.idle[theirs]], claim.segments)
     running = subtract(union(ledger.start_ns[idle], ledger.end_ns[idle]), stopped(context))
     spans = context.once(clock).spans(running)
-    return int(_launches_within(context, graph, claim, spans) + min(_lead(context, graph, claim), float((spans.end - spans.start).sum())))
+    ahead = min(_lead(context, graph, claim), float((spans.end - spans.start).sum()))
+    return int(_launches_within(context, graph, claim, spans) + ahead)
 
 
 def _lead(context: Context, graph: Graph, claim: Claim) -> float:

@@ -49,7 +49,7 @@ def saving(trace: Trace, rule: str) -> Finding:
 
 @pytest.mark.parametrize(("ranks", "most_ms"), [(8, 0.95 * 12.0), (2, 0.95 * 3.75)])
 def test_stops_make_a_rank_wait_for_no_more_than_all_others_are_stopped(ranks: int, most_ms: float) -> None:
-    """Steps with four all-reduces that last 3 ms longer than the fastest, 12 in all; in three of four steps the thread stops for 5 ms.
+    """Steps with four all-reduces that last 3 ms longer than the fastest, 12 in all; in three of four the thread stops for 5 ms.
 
     That is 3.75 ms a step: seven others who are stopped as much explain all of the waiting, one other explains so much of it.
     """

@@ -18,9 +18,9 @@ from advisor.replay.graph import build
 from advisor.replay.pricing import Replay
 from advisor.replay.rungs import Rung, joined
 from advisor.report import Options, render
+from advisor.report.documents.screen import durations
 from advisor.results.analysis import Analysis, Finding
 from advisor.rulebook import builtin_rules_dir, load
-from advisor.report.documents.screen import durations
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 

@@ -420,7 +420,12 @@ def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None
 
 @pytest.mark.parametrize(
     ("idle_us", "held_us", "text"),
-    [(80_600, 134_000, "80.6 of 134 ms"), (80_600, 90_000, "80.6 ms"), (900, 1_500, "900 µs of 1.5 ms"), (500, 0, "500 µs")],
+    [
+        (80_600, 134_000, "80.6 of 134 ms"),
+        (80_600, 90_000, "80.6 ms"),
+        (900, 1_500, "900 µs of 1.5 ms"),
+        (500, 0, "500 µs"),
+    ],
 )
 def test_a_call_that_holds_the_host_longer_than_the_gpu_idles_says_both(idle_us: int, held_us: int, text: str) -> None:
     found = owners.Owner("cudaMemcpyAsync", 1000 * idle_us, held_ns=1000 * held_us)
