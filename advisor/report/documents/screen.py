@@ -465,7 +465,7 @@ def where(finding: Finding) -> str:
     Where one process drives several GPUs, also the one whose time it is.
     """
     place, gpus = next(iter(finding.where), None), figures.gpus(finding)
-    text = place and (figures.user_frame(place) or place.library or place.module or place.op)
+    text = place and (figures.user_frame(place) or place.library or place.module or figures.operator(place))
     return ", ".join(part for part in (clean(text or ""), gpus) if part)
 
 
