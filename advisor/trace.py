@@ -25,6 +25,7 @@ from advisor.timeline.graph_origins import notes as graph_notes
 from advisor.timeline.harness import mostly
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
+from advisor.timeline.surroundings import around
 from advisor.timeline.unprofiled import Unprofiled, unprofiled
 
 if TYPE_CHECKING:
@@ -321,6 +322,15 @@ class Trace:
             return np.zeros(len(table), np.bool_)
         start = table["start_ns"].to_numpy(np.int64)
         return mostly(self._context, start, start + table["dur_ns"].to_numpy(np.int64))
+
+    def around(self, frame: str, mask: Bools, weights: Ints, op: str) -> str | None:
+        """Outermost operator and range of the program around nearly all of the chosen rows, which lie in *op*; None for neither."""
+        rows = FRAMES[frame].rows
+        if rows.nodes is not None:
+            return around(self._context, rows.nodes(self._context)[mask], weights, op)
+        if rows.work is None:
+            return None
+        return around(self._context, self._context.recording.work.launch[rows.work(self._context)[mask]], weights, op)
 
     def returns(self, frame: str, mask: Bools) -> tuple[float, float]:
         """Parts of the time that the chosen rows own which a fix can return: cautiously, and at most."""

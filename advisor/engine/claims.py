@@ -57,6 +57,12 @@ class Claim:
     shorter: Bools | None = None
 
     @property
+    def has_price(self) -> bool:
+        """True where a fix returns time of the rows, or of other ranks that are late for the same reason."""
+        replay = self.rule.replay
+        return replay is not None and bool(len(self.segments) or replay.late)
+
+    @property
     def rank(self) -> ranking.Place:
         """Rank of the finding: its severity, and the middle of its saving, less what is uncertain about it."""
         return ranking.place(self.rule, ranking.middle_of(self.saving))

@@ -128,6 +128,7 @@ class Trace(Protocol):
     def returns(self, frame: str, mask: Bools, /) -> tuple[float, float]: ...
     def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
     def harness(self, frame: str, /) -> Bools: ...
+    def around(self, frame: str, mask: Bools, weights: Ints, op: str, /) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -533,7 +534,13 @@ class _Run:
         """List the places in the source where the rows are, by what they cost."""
         weight = self.evaluator.weight(frame, rows)
         table = self.evaluator.frame(frame, (*COLUMNS, *([weight] if weight else [])), cost)
-        return places(table, rows, weight)
+        found = places(table, rows, weight)
+        for at, place in enumerate(found):
+            if place.op is not None and not (place.file or place.library or place.module):
+                members = rows & (table["op"] == place.op).to_numpy(np.bool_, na_value=False)
+                part = table[weight].to_numpy(np.int64)[members] if weight else np.ones(int(members.sum()), np.int64)
+                found[at] = msgspec.structs.replace(place, around=self.trace.around(frame, members, part, place.op))
+        return found
 
     def settings(self, rule: Rule) -> list[Setting]:
         """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""

@@ -234,6 +234,10 @@ class Job:
         """All of it."""
         return 1.0, 1.0
 
+    def around(self, frame: str, mask: Bools, weights: Ints, op: str) -> str | None:
+        """None: rows of several traces lie in nothing together."""
+        return None
+
     def harness(self, frame: str) -> Bools:
         """None: a benchmark runs in one process."""
         return np.zeros(len(self.frame(frame)), np.bool_)

@@ -56,7 +56,7 @@ class Thread:
         ledger, bare = self.context.ledger, self.context.once(unprofiled)
         dur_ns, counted_ns = (ledger.dur_ns, ledger.counted_ns) if bare is None else (bare.dur_ns, bare.counted_ns)
         left = np.bincount(ledger.cause[ledger.counted], weights=dur_ns[ledger.counted], minlength=len(CAUSES))
-        fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+        fixes = [claim for claim in claims if claim.has_price]
         plan: dict[str, Rung] = {}
         high_ms = low_ms = whole_ms
         ranked = sorted(

@@ -146,7 +146,10 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
             _on_host(graph, keep, context.once(clock).spans(stretches), share)
     if frame.frees is not None and action in ("unblock", "hide", "remove", "merge"):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
-        keep.free[_freed(context, frame, graph, claim)] = share
+        freed = _freed(context, frame, graph, claim)
+        keep.free[freed] = share
+        if action == "unblock":  # nor are they called
+            keep.call[freed] *= 1 - share
     return keep
 
 
@@ -204,13 +207,24 @@ def idle_of_others(context: Context, graph: Graph, claim: Claim, others: Sequenc
     """Return the ns in which the GPU waits for launches that go with a fix, where *others* own that idle time.
 
     Beside their fixes it is not returned again; alone it is. What a thread that was stopped loses stays: it stops elsewhere.
+    Copies that no longer hold the host let it run ahead by what it waited for behind earlier work, and the GPU then waits the
+    less for what it launches: no more than those idle times.
     """
     ledger = context.ledger
     theirs = np.concatenate([np.zeros(0, np.int64), *(other.segments for other in others)])
     idle = without(theirs[ledger.idle[theirs]], claim.segments)
     running = subtract(union(ledger.start_ns[idle], ledger.end_ns[idle]), stopped(context))
     spans = context.once(clock).spans(running)
-    return int(_launches_within(context, graph, claim, spans))
+    ahead = min(_lead(context, graph, claim), float((spans.end - spans.start).sum()))
+    return int(_launches_within(context, graph, claim, spans) + ahead)
+
+
+def _lead(context: Context, graph: Graph, claim: Claim) -> float:
+    """Return the ns by which the host runs ahead of the GPU where hidden copies no longer hold it behind earlier work."""
+    if claim.rule.replay is None or claim.rule.replay.action != "hide":
+        return 0.0
+    freed = _freed(context, FRAMES[claim.rule.match.frame], graph, claim)
+    return float(covered(context.once(_busy), graph.start[freed], graph.end[freed]).sum())
 
 
 def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans) -> float:

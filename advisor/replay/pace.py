@@ -12,6 +12,7 @@ from advisor.frames.rank_waits import rank_waits, told
 from advisor.intervals import Ints, Spans, covered, inside, union
 from advisor.results.analysis import Saving
 from advisor.timeline.context import Context
+from advisor.timeline.owners import stopped
 
 _HALF = 0.5
 _AT_ONCE_NS = 50_000
@@ -37,11 +38,18 @@ def own(context: Context, claim: Claim) -> float:
 
 
 def late_ns(context: Context, claim: Claim) -> int:
-    """Return the steady ns that this rank waits for others that the fix of a claim may make less late; 0 where it waits little."""
+    """Return the steady ns that this rank waits for others that the fix of a claim may make less late; 0 where it waits little.
+
+    Stops make it wait for no more than all of the others are stopped, each for as long as this one is.
+    """
     found = context.once(rank_waits)
     if found is None or not found.holds or claim.rule.replay is None or not claim.rule.replay.late:
         return 0
-    return found.waited_ns
+    if claim.rule.match.frame != "stalls":
+        return found.waited_ns
+    others = max(context.recording.metadata.world_size or 2, 2) - 1
+    stops = stopped(context)
+    return min(found.waited_ns, others * int((stops.end - stops.start).sum()))
 
 
 def returning(context: Context) -> Ints:

@@ -62,7 +62,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     *safe* leaves fixes that change training out of the plan; *what_if* asks what some fixes come to together. Where the
     recording cannot be trusted to be run again, prices stay bounds, and say why.
     """
-    claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
+    claims = [claim for claim in outcome.matches.values() if claim.has_price]
     if not claims and not trace.context.once(limits).known.any():
         return Plan(findings=outcome.findings, steps=[], reason="")
     from advisor.replay import pace
@@ -120,7 +120,7 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
     from advisor.rulebook import builtin_rules_dir, load
 
     outcome = run(trace, rulebook or load([builtin_rules_dir()]))
-    claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
+    claims = [claim for claim in outcome.matches.values() if claim.has_price]
     replay = _replay(trace)
     if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")

@@ -147,7 +147,7 @@ class Replay:
         """
         if self.graph is None:
             return Priced({}, [])
-        fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
+        fixes, gone = apart(self.context, [c for c in claims if c.has_price])
         queue = self._queue(fixes, whole_ms, beside)
         order: list[list[str]] = []
         rungs: list[Rung] = []

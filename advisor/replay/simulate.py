@@ -282,7 +282,7 @@ class _Clock:
                 if free[node] and end > least:
                     end -= int((end - least) * free[node]) + lead[node]
             elif kind == BLOCKING:
-                least = ready + wait_ns
+                least = ready + min(call, wait_ns)
                 end = max(max(ended[first:at]) + after[node], least)
                 if free[node]:
                     end -= int((end - least) * free[node]) + lead[node]

@@ -678,10 +678,17 @@ def gpus(finding: Finding) -> str:
     return f"GPU{'s' if len(numbers) > 1 else ''} {' and '.join(numbers)}" if numbers else ""
 
 
+def operator(place: Place) -> str:
+    """Return ``aten::_local_scalar_dense in aten::is_nonzero under ## forward ##``: the operator with what is around it."""
+    return f"{place.op} in {place.around}" if place.op and place.around else place.op or ""
+
+
 def describe(place: Place) -> Text:
     """Return ``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
     frames = joined([Span(frame, "path") for frame in (user_frame(place), place.library) if frame], " → ")
-    names = [(f"{kind} ", Span(name, "name")) for kind, name in (("module", place.module), ("op", place.op)) if name]
+    names = [
+        (f"{kind} ", Span(name, "name")) for kind, name in (("module", place.module), ("op", operator(place))) if name
+    ]
     inside = joined(names, ", ")
     if frames and inside:
         inside = (" (", *inside, ")")

@@ -458,6 +458,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         Name | None,
         doc("Path of the innermost nn.Module around all that lies there, where that is in several; else None."),
     ] = None
+    around: Annotated[
+        Text | None,
+        doc(
+            "Of a place of which the operator alone is known: the outermost operator and the program's range around all that lies "
+            "there, as far as there are others; None where more is known, or nothing is around it."
+        ),
+    ] = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ _IN_PHASE = {
     "optimizer": "the optimizer's step",
     "zero_grad": "zero_grad",
 }
+_SHORT_NS, _SHORT_KERNELS = 10_000, "short kernels (under 10 µs each)"
 _BEFORE_COPIES = "what precedes copies to the GPU"
 
 
@@ -56,6 +57,8 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         found = _parts(context, cause, chosen)
         if not found and (one := owners.owner(context, cause, free)) is not None:
             found = [one]
+        if cause == "host" and len(found) == 1 and not context.recording.devices:
+            found = _of_operators(context, chosen, found[0])
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
         named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
         for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
@@ -98,7 +101,8 @@ def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
 def _of_work(context: Context, segments: Ints) -> list[Owner]:
     """Divide the device's time by the operator that launched the work; what replays launched, or nothing, by kind and name.
 
-    A kind of which most has no operator is counted whole: the same products are not said by two names.
+    A kind of which most has no operator is counted whole: the same products are not said by two names. Short kernels that no
+    operator launched, of kinds that are little each, are named together where they are much together.
     """
     ledger, work, host = context.ledger, context.recording.work, context.recording.host
     row, dur = ledger.row[segments], ledger.dur_ns[segments]
@@ -123,6 +127,11 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
             context.names[code] if launched else labels[code] or _short(context.names[code]) for code in codes.tolist()
         ]
         part[at] = np.array([numbers.setdefault(name, len(numbers)) for name in told], np.int64)[back]
+    whole = ledger.counted_ns
+    small = summed(part, dur, len(numbers)) < _LEAST * whole
+    short = ~known & small[part] & ((work.end - work.start)[row] < _SHORT_NS)
+    if dur[short].sum() >= _LEAST * whole:
+        part[short] = numbers.setdefault(_SHORT_KERNELS, len(numbers))
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(len(numbers) + 1))
     groups = [order[low:high] for low, high in pairwise(bounds.tolist())]
@@ -193,6 +202,21 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
     total: dict[str, int] = {}
     _add(total, context.names, host.name[nodes], within)
     return [Owner(name, ns) for name, ns in total.items()]
+
+
+def _of_operators(context: Context, segments: Ints, within: Owner) -> list[Owner]:
+    """Divide the main thread's time in the one range *within* among the outermost operators; that alone where it is no range."""
+    ledger, host = context.ledger, context.recording.host
+    if not any(part.name == within.name for part in _of_ranges(context, segments)):
+        return [within]
+    spans = union(ledger.start_ns[segments], ledger.end_ns[segments])
+    nodes = np.flatnonzero((host.group == OP) & (host.thread == main_thread(context.recording)))
+    nodes = nodes[host.above(nodes, host.group == OP) < 0]
+    total: dict[str, int] = {}
+    _add(total, context.names, host.name[nodes], covered(spans, host.start[nodes], host.end[nodes]))
+    rest = within.ns - sum(total.values())
+    found = [Owner(name, ns) for name, ns in total.items()]
+    return [*found, Owner(f"{within.name}, between operators", rest)] if rest > 0 else found
 
 
 def _of_phases(context: Context, segments: Ints) -> list[Owner]:

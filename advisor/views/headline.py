@@ -80,6 +80,10 @@ _FEW_KERNELS = 10
 _BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
 _PARTLY = 0.05
+# Times the idle time beside a call that it holds the host for, from which on that is said too.
+_HELD = 1.33
+# Times what no finding covers from which on what a finding owns is named instead.
+_HEAVIER = 2
 # What the first fix is about is said beside what bounds the program, where it is another cause of so much.
 _SHARE_SAID = 0.05
 # A capture beside which the device did so much is not all that the recording holds.
@@ -440,6 +444,15 @@ def _beside(
     return sorted(named, key=lambda cause: -causes[cause])
 
 
+def _idle_of(found: owners.Owner, ms: float) -> str:
+    """Return the idle time beside a call, and what the call holds the host for where that is much more; *ms* of each ns."""
+    idle, held = duration(found.ns * ms), duration(found.held_ns * ms)
+    if found.held_ns < _HELD * found.ns:
+        return idle
+    amount, _, unit = idle.rpartition(" ")
+    return f"{amount if unit == held.rpartition(' ')[2] else idle} of {held}"
+
+
 def _parts(
     context: Context,
     summary: Summary,
@@ -500,13 +513,19 @@ def _parts(
         if cause == "unknown" and bound == cause:
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
             found = owners.owner(context, cause, ledger.counted)
-            return Clause(text, found.name, duration(found.ns / whole * total)) if found else Clause(text)
+            return Clause(text, found.name, _idle_of(found, total / whole)) if found else Clause(text)
         # Of idle time the recorded steps give other amounts than those without the profiler.
         found = most_of(context, cause, free) if cause in silent and not (paced and cause not in BUSY) else None
         if found is None or not found.ns:
             return Clause(text)
+        alone = lost[cause] == every[cause]
+        heaviest = found if alone or cause not in BUSY else most_of(context, cause, ledger.counted)
+        if heaviest is not None and heaviest.ns >= _HEAVIER * found.ns:
+            # Beside what most of the time is, what no finding covers is a detail.
+            time = duration(heaviest.ns / whole * total)
+            return Clause(text, heaviest.name, time, most=2 * heaviest.ns >= every[cause])
         time = duration(found.ns / whole * total)
-        return Clause(text, found.name, time, lost[cause] == every[cause], 2 * found.ns >= lost[cause])
+        return Clause(text, found.name, time, alone, 2 * found.ns >= lost[cause])
 
     word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Program")
     if bound is None or program.unrecorded:

@@ -54,6 +54,8 @@ class Owner(NamedTuple):
     """Of work on a device: its rows in the recording's work, one a segment of the ledger; empty where they were not kept."""
     dur_ns: Ints = NO_ROWS
     """Durations of these segments."""
+    held_ns: int = 0
+    """Of a call that the device idles beside: what it holds the host for, whatever the device does; 0 for all else."""
 
 
 def kind_of(context: Context, code: int) -> str:
@@ -197,7 +199,10 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
         name += f" in {context.names[host.name[op]]}"
     marks = np.array([text.startswith(_MARK) for text in context.names], np.bool_)
     around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~marks[host.name])[0])
-    return Owner(f"{name} under {context.names[host.name[around]]}" if around >= 0 else name, int(total.max()))
+    name = f"{name} under {context.names[host.name[around]]}" if around >= 0 else name
+    counted = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
+    held = covered(counted, host.start[node], host.end[node])[sort.reshape(-1) == int(np.argmax(total))]
+    return Owner(name, int(total.max()), held_ns=int(held.sum()))
 
 
 def _without_call(context: Context, spans: Spans) -> Owner | None:

@@ -38,12 +38,12 @@ def rank(
     return b
 
 
-@fires(occurrences=4, severity="medium")
+@fires(occurrences=4, severity="high")
 def a_rank_that_waits_and_is_stopped_itself() -> TraceBuilder:
     return rank()
 
 
-@fires(occurrences=4, severity="medium")
+@fires(occurrences=4, severity="high")
 def on_amd_with_waits_in_every_block() -> TraceBuilder:
     return rank(reduced=(900, 12_000, 12_000, 12_000, 900), us=7000, device="AMD Instinct MI300X")
 

@@ -47,6 +47,30 @@ def saving(trace: Trace, rule: str) -> Finding:
     return next(one for one in advisor.analyze(trace).findings if one.rule == rule)
 
 
+@pytest.mark.parametrize(("ranks", "most_ms"), [(8, 0.95 * 12.0), (2, 0.95 * 3.75)])
+def test_stops_make_a_rank_wait_for_no_more_than_all_others_are_stopped(ranks: int, most_ms: float) -> None:
+    """Steps with four all-reduces that last 3 ms longer than the fastest, 12 in all; in three of four the thread stops for 5 ms.
+
+    That is 3.75 ms a step: seven others who are stopped as much explain all of the waiting, one other explains so much of it.
+    """
+    b = TraceBuilder(A100, world_size=ranks, rank=0, host_us=2, latency_us=0, with_stack=False)
+    for number in range(4):
+        with b.step():
+            for block, us in enumerate((1000, 4000, 4000, 4000, 4000)):
+                before = b.collective("all_reduce", 64 << 20, us, stream=7)
+                for at in range(10):
+                    with b.op(f"aten::add{at}", us=20):
+                        if number and (block, at) == (number, number):
+                            b.idle(us=5000)
+                        b.kernel("vectorized_elementwise_kernel", us=20, after=[before])
+            b.sync()
+    found = saving(built(b), "cpu/stalled-behind-waits")
+    assert found.cost_ms == 0
+    assert found.saving is not None
+    assert found.saving.low_ms == 0
+    assert found.saving.high_ms == pytest.approx(most_ms, rel=0.1)
+
+
 def test_waiting_is_what_lasts_beyond_the_fastest_of_its_size() -> None:
     """Ten all-reduces: two of 100 us, in which the rank came last, and eight of 2100: 16 ms of 17 are waiting."""
     found = facts(rank(*[100, *[2100] * 4] * 2))

@@ -18,6 +18,7 @@ from advisor.replay.graph import build
 from advisor.replay.pricing import Replay
 from advisor.replay.rungs import Rung, joined
 from advisor.report import Options, render
+from advisor.report.documents.screen import durations
 from advisor.results.analysis import Analysis, Finding
 from advisor.rulebook import builtin_rules_dir, load
 from advisor.testing import TraceBuilder
@@ -187,6 +188,33 @@ def batches(device: str, *, us: int = 4000, pinned: bool = False) -> TraceBuilde
                 b.kernel("volta_sgemm_128x64_nn", us=6000)
             b.sync()
     return b
+
+
+def test_alone_a_copy_that_no_longer_holds_the_host_returns_the_idle_time_that_the_host_then_runs_ahead_of() -> None:
+    """Each batch waits 8 ms behind the last step's product, and then 100 launches of 100 us let the GPU idle for 80 us each.
+
+    Pinned, the host is 8 ms ahead, and the GPU waits for no launch. Compiled, it does not wait for them either: behind that the
+    copy returns a part of the 2 ms that it owns, and alone the 8 ms as well.
+    """
+    b = TraceBuilder(V100, host_us=0, latency_us=0, with_stack=False)
+    for _ in range(6):
+        with b.step():
+            b.copy("HtoD", 13_000_000, us=2000, pinned=False)
+            for _ in range(100):
+                with b.op("aten::relu"):
+                    b.idle(us=100)
+                    b.kernel("void at::native::vectorized_elementwise_kernel<4, relu>", us=20)
+            with b.op("aten::mm"):
+                b.kernel("volta_sgemm_128x64_nn", us=8_000)
+    result = advisor.analyze(built(b), only=["gpu-idle/launch-bound", "transfer/pageable-copy"])
+    launches, copies = finding(result, "gpu-idle/launch-bound"), finding(result, "transfer/pageable-copy")
+    assert result.findings.index(launches) < result.findings.index(copies)
+    assert copies.saving is not None
+    assert copies.saving.high_ms <= copies.cost_ms
+    assert copies.saving.alone_ms is not None
+    # A step of 8 + 2 + 10 ms becomes one of the GPU's 8 + 1 (the link) + 2: the host, held for 1 of 10 ms, takes as long.
+    assert copies.saving.alone_ms["high"] == pytest.approx(20.0 - 11.0, rel=0.02)
+    assert f"alone {durations(*copies.saving.alone_ms.values())}" in render("text", result, Options()).decode()
 
 
 @pytest.mark.parametrize(

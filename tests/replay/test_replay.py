@@ -266,6 +266,21 @@ def test_a_readback_returns_the_idle_behind_it() -> None:
     assert high == pytest.approx(4, rel=0.02)
 
 
+def test_a_readback_that_goes_is_not_called_either() -> None:
+    """A host that sets the pace: of each of 40 readbacks 43 us are the copy's call and 4 the wait's, which has none to wait for.
+
+    Were the calls still made, each in the 4 us of a call with nothing to wait for, no more than 0.95 of 39 us would go.
+    """
+    b = TraceBuilder(host_us=40, latency_us=2, with_stack=False)
+    for _ in range(6):
+        with b.step():
+            for _ in range(40):
+                b.kernel("vectorized_elementwise_kernel", us=5)
+                b.item()
+    _, high = price(b, "sync/scalar-readback")
+    assert 40 * 0.95 * 0.039 * 1.05 < high <= 40 * 0.95 * 0.047
+
+
 # ---- the report
 
 

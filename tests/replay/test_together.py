@@ -51,7 +51,7 @@ def slowed(*, product_us: int = 100, host_us: int = 100, others: int = 100) -> T
 
 def left_ms(trace: Trace, result: Analysis) -> list[float]:
     """The ms a step that the busiest GPU works with the fixes so far, all as hopeful as they are, after each step of the plan."""
-    claims = [claim for claim in run(trace, rules()).matches.values() if claim.rule.replay and len(claim.segments)]
+    claims = [claim for claim in run(trace, rules()).matches.values() if claim.has_price]
     replay = Replay(trace.context)
     assert replay.graph is not None
     world = World(replay, effects(replay, apart(trace.context, claims).claims), Host())

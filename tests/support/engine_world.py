@@ -88,6 +88,9 @@ class Trace:
     def harness(self, name: str) -> Any:
         return np.zeros(len(self.frame(name)), np.bool_)
 
+    def around(self, name: str, mask: Any, weights: Any, op: str) -> Any:
+        return None
+
     def returns(self, name: str, mask: Any) -> Any:
         return 1.0, 1.0
 

@@ -121,15 +121,15 @@ def launches_behind_a_loader() -> TraceBuilder:
     return b
 
 
-def partly_claimed() -> TraceBuilder:
+def partly_claimed(loader_ms: int = 55, product_ms: int = 20) -> TraceBuilder:
     """Four training steps of 100 ms: 55 without a batch, 20 of products in fp32, 25 of a kernel that no rule knows."""
     b = TraceBuilder(host_us=0, latency_us=0)
     for _ in range(4):
         with b.step():
-            with b.loader(ms=55):
+            with b.loader(ms=loader_ms):
                 pass
-            with b.backward("AddmmBackward0", 1), b.op("aten::mm", us=20_000):
-                b.kernel(GEMM, us=20_000)
+            with b.backward("AddmmBackward0", 1), b.op("aten::mm", us=1000 * product_ms):
+                b.kernel(GEMM, us=1000 * product_ms)
             with b.op("lattice::update", us=25_000):
                 b.kernel("lattice_update", us=25_000)
     return b

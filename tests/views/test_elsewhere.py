@@ -49,6 +49,23 @@ def test_kernels_without_an_operator_are_told_by_their_kind(tmp_path: Path) -> N
     assert ("compute", "my_own_kernel", 3.0) in of(b, tmp_path)
 
 
+def test_short_kernels_of_many_kinds_are_told_together(tmp_path: Path) -> None:
+    # Of 10 ms 9 of products in fp32; of the rest 100 kernels of 4 us of each of two kinds, 4 % each, and 200 us of a longer one.
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=9000)
+            for _ in range(100):
+                b.kernel("route_tokens", us=4)
+                b.kernel("write_cache", us=4)
+            b.kernel("my_own_kernel", us=200)
+            b.sync()
+    # The products are a finding's.
+    assert [part for part in of(b, tmp_path) if part[0] == "compute"] == [
+        ("compute", "short kernels (under 10 µs each)", 0.8)
+    ]
+
+
 @pytest.mark.parametrize(
     ("alone_us", "expected"),
     [
@@ -87,6 +104,22 @@ def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) ->
         ("host", "## forward ##"): pytest.approx(4.0, abs=0.02),
         ("host", "## backward ##"): pytest.approx(2.0, abs=0.02),
     }
+
+
+def test_one_range_around_all_of_the_host_is_divided_among_its_operators(tmp_path: Path) -> None:
+    # Nothing of the GPU was recorded: of 10 ms 4 lie in linear, 3 in an operator that calls another, 3 between them.
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step(), b.annotation("model_inference"):
+        with b.op("aten::linear", us=4_000):
+            b.call("cudaLaunchKernel", 10)
+        with b.op("aten::layer_norm"), b.op("aten::native_layer_norm", us=3_000):
+            b.call("cudaLaunchKernel", 10)
+        b.idle(us=3_000)
+    assert sorted(of(b, tmp_path)) == [
+        ("host", "aten::layer_norm", 3.0),
+        ("host", "aten::linear", 4.0),
+        ("host", "model_inference, between operators", 3.0),
+    ]
 
 
 @pytest.mark.parametrize(("mib", "where"), [(64, "the freeing of large tensors"), (8, "no recorded operator")])

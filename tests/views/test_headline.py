@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +27,7 @@ from advisor.testing import TraceBuilder
 from advisor.testing.accelerators import Accelerator
 from advisor.trace import read
 from advisor.views import owners
-from advisor.views.headline import ALL_RANKS, _why_startup, reordered
+from advisor.views.headline import ALL_RANKS, _idle_of, _why_startup, reordered
 from advisor.views.phrasing import (
     AT_ONCE,
     AT_ONCE_BRIEFLY,
@@ -416,6 +416,34 @@ def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None
     text = headline(built.partly_claimed).text
     assert made(built.partly_claimed).summary.steady_causes["compute"] == pytest.approx(0.45)
     assert "45 % computing, 25 ms in lattice::update, which no finding covers" in text
+
+
+@pytest.mark.parametrize(
+    ("idle_us", "held_us", "text"),
+    [
+        (80_600, 134_000, "80.6 of 134 ms"),
+        (80_600, 90_000, "80.6 ms"),
+        (900, 1_500, "900 µs of 1.5 ms"),
+        (500, 0, "500 µs"),
+    ],
+)
+def test_a_call_that_holds_the_host_longer_than_the_gpu_idles_says_both(idle_us: int, held_us: int, text: str) -> None:
+    found = owners.Owner("cudaMemcpyAsync", 1000 * idle_us, held_ns=1000 * held_us)
+    assert _idle_of(found, 1e-6) == text
+
+
+@pytest.mark.real
+def test_a_copy_that_waits_for_the_gpu_says_for_how_long() -> None:
+    # By the raw file: cudaMemcpyAsync under ## sparse_data_dist ## takes 139 to 147 ms of each step, the first of which is longer.
+    found = real_analysis("a100_dlrm_rank0of16").headline
+    assert found is not None
+    assert "cudaMemcpyAsync under ## sparse_data_dist ## (80.6 of 134 ms)" in found.text
+
+
+def test_what_a_finding_owns_is_named_where_it_is_much_more_than_what_none_does() -> None:
+    # Of 100 ms the GPU computes for 75: 50 of products that a finding owns, 25 of what none does.
+    text = headline(partial(built.partly_claimed, 25, 50)).text
+    assert "75 % of the steady 100 ms a step the GPU computes, most in aten::mm (50 ms)" in text
 
 
 @pytest.mark.real

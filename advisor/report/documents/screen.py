@@ -148,6 +148,8 @@ def time_line(summary: Summary, width: int) -> str:
     if summary.unsteady:
         unit += " steady" if summary.step_ms and not summary.cold else " outside start-up"
         whole += "" if summary.step_ms else f" of {duration(summary.extent_ms or summary.window_ms)}"
+    if summary.step_ms and figures.uneven(summary):
+        whole += f" (median {duration(summary.step_ms.median)})"
     return _in_a_line(f"{unit} {whole}: ", parts, width)
 
 
@@ -463,7 +465,7 @@ def where(finding: Finding) -> str:
     Where one process drives several GPUs, also the one whose time it is.
     """
     place, gpus = next(iter(finding.where), None), figures.gpus(finding)
-    text = place and (figures.user_frame(place) or place.library or place.module or place.op)
+    text = place and (figures.user_frame(place) or place.library or place.module or figures.operator(place))
     return ", ".join(part for part in (clean(text or ""), gpus) if part)
 
 
@@ -582,8 +584,13 @@ def _several_title(document: Several, width: int) -> list[Line]:
         count = f"{len(across.ranks):,} of the {across.world_size:,} ranks of one run"
     steps = [figures.whole_ms(analysis.summary) for analysis in many]
     unit = "step" if all(analysis.summary.step_ms for analysis in many) else "window"
+    middles = [analysis.summary.step_ms.median for analysis in many if analysis.summary.step_ms]
+    uneven = unit == "step" and any(figures.uneven(analysis.summary) for analysis in many)
+    times = durations(min(steps), max(steps))
+    if uneven:
+        unit, times = "mean step", f"{times} (median {durations(min(middles), max(middles))})"
     names = sorted({name for analysis in many for name in figures.devices(analysis)})
-    lines = _wrapped(_DOT.join([count, f"{unit} {durations(min(steps), max(steps))}", *names[:2]]), width, "strong")
+    lines = _wrapped(_DOT.join([count, f"{unit} {times}", *names[:2]]), width, "strong")
     if across is not None and (waits := figures.waits(across)):
         lines += _wrapped(waits, width)
     return lines
