@@ -40,7 +40,7 @@ from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import called_below, outermost
-from advisor.timeline.owners import stopped
+from advisor.timeline.owners import stopped, stopped_anywhere
 from advisor.timeline.unprofiled import Pace
 
 Floats = npt.NDArray[np.float64]
@@ -126,6 +126,7 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
     frame, action = FRAMES[claim.rule.match.frame], replay.action
     if hopeful and replay.late:
         keep.late = share
+        _on_host(graph, keep, context.once(clock).spans(context.once(stopped_anywhere)), share)
     if action == "batch":
         return _beside(context, graph, _in_a_larger_batch(context, graph, share, fuller=hopeful), others)
     works = _works(context, frame, claim)

@@ -12,7 +12,7 @@ from advisor.frames.rank_waits import rank_waits, told
 from advisor.intervals import Ints, Spans, covered, inside, union
 from advisor.results.analysis import Saving
 from advisor.timeline.context import Context
-from advisor.timeline.owners import stopped
+from advisor.timeline.owners import stopped_anywhere
 
 _HALF = 0.5
 _AT_ONCE_NS = 50_000
@@ -48,7 +48,7 @@ def late_ns(context: Context, claim: Claim) -> int:
     if claim.rule.match.frame != "stalls":
         return found.waited_ns
     others = max(context.recording.metadata.world_size or 2, 2) - 1
-    stops = stopped(context)
+    stops = context.once(stopped_anywhere)
     return min(found.waited_ns, others * int((stops.end - stops.start).sum()))
 
 

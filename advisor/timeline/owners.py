@@ -131,6 +131,17 @@ def stopped(context: Context) -> Spans:
     return union(found.start, found.end)
 
 
+def stopped_anywhere(context: Context) -> Spans:
+    """Those stretches, and of the threads with such the stretches between operators that are as far above their like."""
+    host, found, outer = context.recording.host, context.once(_nodes).stalls, context.once(_outermost)
+    threads = distinct(host.thread[found.node]).tolist()
+    apart = [stalls.between(context.recording, outer[host.thread[outer] == thread]) for thread in threads]
+    start, end = ([one.start for one in apart], [one.end for one in apart])
+    return subtract(
+        union(np.concatenate([found.start, *start]), np.concatenate([found.end, *end])), context.waits.startup.spans()
+    )
+
+
 def found_stalls(context: Context) -> stalls.Stalls:
     """Return those stretches, with the call of each."""
     return context.once(_nodes).stalls

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, coded, distinct, fetch, inside, subtract, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, covered, distinct, fetch, inside, subtract, union
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
@@ -52,6 +52,27 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
     far = (own >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
     nodes = _at_random(recording, long[far])
     return _own_time(recording, nodes) if len(nodes) else nothing
+
+
+def between(recording: Recording, outer: Ints) -> Spans:
+    """Stretches between operators, or in Python, that take as much longer than their like: of the same operators before and behind.
+
+    *outer* are forest nodes of one thread with nothing around them, by start. A thread that is stopped at random is stopped there
+    as well, but one such stretch may be the program's own: they count beside stalls only.
+    """
+    host = recording.host
+    if len(outer) < 2:
+        return EMPTY
+    calls = np.flatnonzero((host.group == RUNTIME) & (host.thread == host.thread[outer[0]]))
+    called = union(host.start[calls], host.end[calls])
+    before, after = outer[:-1], outer[1:]
+    length = host.start[after] - host.end[before] - covered(called, host.end[before], host.start[after])
+    kind = coded(host.name[before] * (len(recording.names) + 1) + host.name[after])[1]
+    order = np.lexsort((length, kind))
+    _, first, count = np.unique(kind[order], return_index=True, return_counts=True)
+    usual = np.where(count >= _ENOUGH, np.maximum(length[order][first + count // 2], 1), 0)[kind]
+    far = (length >= LEAST_NS) & (length >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
+    return subtract(union(host.end[before[far]], host.start[after[far]]), called)
 
 
 def _explained(recording: Recording, waits: HostWaits, nodes: Ints) -> Bools:

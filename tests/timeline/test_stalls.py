@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.testing import TraceBuilder
-from advisor.timeline import stalls
+from advisor.timeline import owners, stalls
 from advisor.trace import read
 
 OPS = ("aten::add", "aten::mul", "aten::view", "aten::sub", "aten::exp")
@@ -95,3 +95,42 @@ def test_of_nested_calls_the_innermost_is_stopped(tmp_path: Path) -> None:
     table = stalls.find(context.recording, context.waits)
     host = context.recording.host
     assert [context.names[code] for code in host.name[table.node]] == ["aten::view", "aten::add", "aten::sub"]
+
+
+def anywhere(stalled: Stalled, apart: Stalled, folder: Path) -> list[tuple[int, int]]:
+    """Starts and lengths, in us from the first operator, of what a thread is stopped for inside and between operators.
+
+    Operators take 20 us, and 10 us lie between them, more by what *apart* says.
+    """
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(4):
+        with b.step():
+            for at in range(50):
+                with b.op(OPS[at % 5]):
+                    b.kernel("volta_sgemm_128x64_nn", us=1)
+                    b.idle(us=20 + stalled.get((number, at), 0))
+                b.idle(us=10 + apart.get((number, at), 0))
+    context = read(str(b.write(folder / "trace.json"))).context
+    spans, first = owners.stopped_anywhere(context), int(context.recording.host.start.min())
+    return [
+        ((int(start) - first) // 1000, int(end - start) // 1000)
+        for start, end in zip(spans.start, spans.end, strict=True)
+    ]
+
+
+def test_a_thread_that_is_stopped_in_operators_is_stopped_between_them_as_well(tmp_path: Path) -> None:
+    # Behind three operators of step 0: at 8 x 30 us less the 10 behind it, then 2 ms later.
+    inside = {(1, 7): 2000, (2, 20): 3000, (3, 38): 5000}
+    found = anywhere(inside, {(0, 7): 2000, (0, 20): 4000, (0, 21): 500}, tmp_path)
+    assert found[:2] == [(8 * 30 - 10, 2010), (21 * 30 - 10 + 2000, 4010)]
+    assert [length for _, length in found[2:]] == [2020, 3020, 5020]  # half a millisecond is none
+
+
+def test_long_stretches_between_operators_alone_are_the_programs_own(tmp_path: Path) -> None:
+    assert anywhere({}, {(0, 7): 2000, (1, 20): 4000, (2, 38): 3000}, tmp_path) == []
+
+
+def test_a_place_between_operators_that_always_takes_long_is_no_stop(tmp_path: Path) -> None:
+    inside = {(1, 7): 2000, (2, 20): 3000, (3, 38): 5000}
+    always = {(step, at): 2000 for step in range(4) for at in range(4, 50, 5)}  # behind each aten::exp
+    assert [length for _, length in anywhere(inside, always, tmp_path)] == [2020, 3020, 5020]

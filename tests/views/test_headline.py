@@ -435,7 +435,7 @@ def test_a_call_that_holds_the_host_longer_than_the_gpu_idles_says_both(idle_us:
 @pytest.mark.real
 def test_a_copy_that_waits_for_the_gpu_says_for_how_long() -> None:
     # By the raw file: cudaMemcpyAsync under ## sparse_data_dist ## takes 139 to 147 ms of each step, the first of which is longer.
-    found = real_analysis("a100_dlrm_rank0of16").headline
+    found = real_analysis("audited/a100_dlrm_rank0of16").headline
     assert found is not None
     assert "cudaMemcpyAsync under ## sparse_data_dist ## (80.6 of 134 ms)" in found.text
 
