@@ -333,13 +333,15 @@ def together(analysis: Analysis) -> str:
 
 
 def _before(analysis: Analysis, width: int) -> list[Line]:
-    """Return the line above the findings: all fixes together."""
-    text = together(analysis)
-    each = "; ".join(filter(None, (text, of_each(analysis))))
+    """Return the line above the findings: all fixes together; where lines are short, without what savings do to later ones."""
+    text, each = together(analysis), of_each(analysis)
+    each = "; ".join(filter(None, (text, each if width >= _WIDE else each.removesuffix(f"; {LESS}"))))
     return _wrapped(f"{each}:", width) if text else []
 
 
 LESS = "where one is high, later ones are low"
+_WIDE = 80
+"""Columns from which on the lines above the first finding leave room for more than what it needs."""
 
 
 def of_each(analysis: Analysis) -> str:
