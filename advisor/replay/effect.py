@@ -126,7 +126,6 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
     frame, action = FRAMES[claim.rule.match.frame], replay.action
     if hopeful and replay.late:
         keep.late = share
-        _on_host(graph, keep, context.once(clock).spans(context.once(stopped_anywhere)), share)
     if action == "batch":
         return _beside(context, graph, _in_a_larger_batch(context, graph, share, fuller=hopeful), others)
     works = _works(context, frame, claim)
@@ -142,7 +141,7 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
         _capture(context, graph, keep, share)
-    for stretches in (_host_spans(context, frame, claim), _spared(context, frame, claim)):
+    for stretches in (_host_spans(context, frame, claim, hopeful=hopeful), _spared(context, frame, claim)):
         if len(stretches.start):
             _on_host(graph, keep, context.once(clock).spans(stretches), share)
     if frame.frees is not None and action in ("unblock", "hide", "remove", "merge"):
@@ -482,8 +481,8 @@ def _not_spread(context: Context, graph: Graph, keep: Keep, spans: Spans, *, idl
     keep.call += (1 - keep.call) * np.clip(part, 0.0, 1.0)
 
 
-def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
-    """The stretches of the host's time that the fix shortens."""
+def _host_spans(context: Context, frame: Frame, claim: Claim, *, hopeful: bool = False) -> Spans:
+    """The stretches of the host's time that the fix shortens; of a thread that is stopped hopefully those between operators too."""
     if frame.shortens is not None:
         return frame.shortens(context, claim.rows)
     if frame.rows.work is not None:
@@ -493,7 +492,7 @@ def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
     spans = union(ledger.start_ns[idle], ledger.end_ns[idle])
     if claim.rule.replay is not None and claim.rule.replay.late:
         # Stops behind work, or behind a wait for other ranks, cost nothing until that is gone.
-        stops = stopped(context)
+        stops = context.once(stopped_anywhere) if hopeful else stopped(context)
         spans = union(np.append(spans.start, stops.start), np.append(spans.end, stops.end))
     return spans
 

@@ -132,7 +132,7 @@ def stopped(context: Context) -> Spans:
 
 
 def stopped_anywhere(context: Context) -> Spans:
-    """Those stretches, and of the threads with such the stretches between operators that are as far above their like."""
+    """Stretches in which a thread was stopped, and of such threads those between operators that are as far above their like."""
     host, found, outer = context.recording.host, context.once(_nodes).stalls, context.once(_outermost)
     threads = distinct(host.thread[found.node]).tolist()
     apart = [stalls.between(context.recording, outer[host.thread[outer] == thread]) for thread in threads]

@@ -68,9 +68,7 @@ def between(recording: Recording, outer: Ints) -> Spans:
     before, after = outer[:-1], outer[1:]
     length = host.start[after] - host.end[before] - covered(called, host.end[before], host.start[after])
     kind = coded(host.name[before] * (len(recording.names) + 1) + host.name[after])[1]
-    order = np.lexsort((length, kind))
-    _, first, count = np.unique(kind[order], return_index=True, return_counts=True)
-    usual = np.where(count >= _ENOUGH, np.maximum(length[order][first + count // 2], 1), 0)[kind]
+    usual = _medians(kind, length)[1][kind]
     far = (length >= LEAST_NS) & (length >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
     return subtract(union(host.end[before[far]], host.start[after[far]]), called)
 
@@ -94,12 +92,18 @@ def _usual(recording: Recording, groups: Bools, names: Ints) -> Ints:
     usual = np.zeros(len(recording.names) + 1, np.int64)
     like = np.flatnonzero(groups & np.isin(host.name, distinct(names)))
     dur = (host.end - host.start)[like]
-    order = np.lexsort((dur, host.name[like]))
-    codes, first, count = np.unique(host.name[like][order], return_index=True, return_counts=True)
-    if len(codes):
-        usual[codes] = np.where(count >= _ENOUGH, np.maximum(dur[order][first + count // 2], 1), 0)
+    if len(like):
+        codes, median = _medians(host.name[like], dur)
+        usual[codes] = median
     found: Ints = usual[names]
     return found
+
+
+def _medians(kind: Ints, ns: Ints) -> tuple[Ints, Ints]:
+    """Kinds in order, and the median of each, at least 1; 0 of a kind with too few to know."""
+    order = np.lexsort((ns, kind))
+    kinds, first, count = np.unique(kind[order], return_index=True, return_counts=True)
+    return kinds, np.where(count >= _ENOUGH, np.maximum(ns[order][first + count // 2], 1), 0)
 
 
 def _at_random(recording: Recording, nodes: Ints) -> Ints:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.traces import analysis
 
 import advisor
-from advisor.replay.effect import Keep
+from advisor.engine.run import run
+from advisor.replay.effect import Keep, effect
 from advisor.replay.pricing import Replay
 from advisor.report import Options, render
 from advisor.results.analysis import Finding
+from advisor.rulebook import builtin_rules_dir, load
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
@@ -69,6 +73,33 @@ def test_stops_make_a_rank_wait_for_no_more_than_all_others_are_stopped(ranks: i
     assert found.saving is not None
     assert found.saving.low_ms == 0
     assert found.saving.high_ms == pytest.approx(most_ms, rel=0.1)
+
+
+def test_a_fix_of_collectives_takes_no_stops_of_the_thread_along() -> None:
+    """Ranks with uneven batches wait less when they are even; a thread that is stopped meanwhile still is."""
+    b = TraceBuilder(A100, world_size=8, rank=0, host_us=2, latency_us=0, with_stack=False)
+    with b.step():
+        for block, us in enumerate((1000, 4000, 4000, 4000, 4000)):
+            before = b.collective("all_reduce", 64 << 20, us, stream=7)
+            for at in range(10):
+                with b.op(f"aten::add{at}", us=20):
+                    if (block, at) in {(1, 1), (2, 2), (3, 3)}:
+                        b.idle(us=5000)
+                    b.kernel("vectorized_elementwise_kernel", us=20, after=[before])
+        b.sync()
+    trace = built(b)
+    rules = load([builtin_rules_dir()])
+    stops = run(trace, rules).matches["cpu/stalled-behind-waits"]
+    graph = Replay(trace.context).graph
+    assert graph is not None
+    even = replace(
+        stops,
+        rule=next(rule for rule in rules.rules if rule.id == "distributed/uneven-batches"),
+        rows=np.zeros(5, np.bool_),
+    )
+    assert effect(trace.context, graph, stops, hopeful=True).think.min() < 0.1
+    assert effect(trace.context, graph, even, hopeful=True).think.min() == 1
+    assert effect(trace.context, graph, even, hopeful=True).call.min() == 1
 
 
 def test_waiting_is_what_lasts_beyond_the_fastest_of_its_size() -> None:

@@ -1,4 +1,4 @@
-"""What is around rows of which no line is known."""
+"""Surroundings of rows of which no line is known."""
 
 from __future__ import annotations
 

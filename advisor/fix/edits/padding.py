@@ -10,7 +10,7 @@ from libcst import matchers
 
 from advisor.fix.arguments import is_literal, place
 from advisor.fix.code import functions, written
-from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.edits.loader import NAMES
 from advisor.fix.source import NotEditable, Piece, Source
 
@@ -27,15 +27,12 @@ def _make(request: Request) -> Iterator[Change]:
             raise NotEditable(f"{each.path} has {match[0]}: whether widths may differ is not certain")
     found = [(source, function) for source in sources for function in functions(source) if _collates(sources, function)]
     because = "no function of the files that the finding names is given to a DataLoader as its collate_fn"
-    for source, function in found:
-        try:
-            piece = _narrowed(source, function)
-        except NotEditable as reason:
-            because = str(reason)
-            continue
-        yield changed(source, [piece], f"padded to the longest row of each batch, {place(source, function.name)}")
-        return
-    raise NotEditable(because)
+    yield from first_possible(found, _to_the_longest, because)
+
+
+def _to_the_longest(source: Source, function: cst.FunctionDef) -> Change:
+    what = f"padded to the longest row of each batch, {place(source, function.name)}"
+    return changed(source, [_narrowed(source, function)], what)
 
 
 def _collates(sources: Sequence[Source], function: cst.FunctionDef) -> bool:
