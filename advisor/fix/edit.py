@@ -126,7 +126,8 @@ class Edit:
 
     *rules* are those whose findings it serves. ``trains`` says that it changes what is learned (batch, precision), ``moves`` that
     it moves work to other processes or threads, so that less processor time in the training process is no sign of a faster step,
-    ``resizes`` that it changes the sizes that dropout draws for: losses are compared with dropout switched off.
+    ``resizes`` that it changes the sizes that dropout draws for: losses are compared with dropout switched off, ``part`` that it
+    returns only part of what the finding costs, and perhaps nothing.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Edit:
     trains: bool = False
     moves: bool = False
     resizes: bool = False
+    part: bool = False
 
 
 def loops_at(request: Request) -> Iterator[tuple[Source, cst.For]]:

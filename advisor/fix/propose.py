@@ -55,7 +55,10 @@ def propose(
             if known is not None and known.changes[0].after == changes[0].after:
                 known.findings.append(finding)
             else:
-                proposals.append(Proposal(edit, [finding], changes, price(finding), request=request))
+                predicted = price(finding)
+                if edit.part and predicted is not None:
+                    predicted = Price(low=min(predicted.low, 0.0), high=predicted.high)
+                proposals.append(Proposal(edit, [finding], changes, predicted, request=request))
         if not served and finding.category != "profile":
             advice.append(_advice(finding, because))
     return proposals, advice

@@ -21,6 +21,7 @@ import advisor
 from advisor.errors import UsageError
 from advisor.fix.project import Project
 from advisor.fix.tree import Tree
+from advisor.record.leaving import STARTED_BY
 from advisor.record.measured import ANY, Followed, Measured
 
 _OFFLINE = {
@@ -168,6 +169,7 @@ class Program:
         found = [*inside, *own, *([here] if here not in sys.path or not _installed(here) else [])]
         env = {**os.environ, **_OFFLINE, "PYTHONPATH": os.pathsep.join(dict.fromkeys(found))}
         env["WANDB_DIR"] = copy
+        env[STARTED_BY] = str(os.getpid())
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         env["ADVISOR_CACHE"] = "off"
         return env

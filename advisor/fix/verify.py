@@ -44,8 +44,8 @@ class Side:
 
     def add(self, run: Measured) -> None:
         """Take a run's steps in. Raises ``RunFailed`` where it has too few."""
-        self.wall.append(step_ms(run.step_ms))
-        self.cpu.append(step_ms(run.cpu_ms))
+        self.wall.append(step_ms(run.step_ms, run.compiled))
+        self.cpu.append(step_ms(run.cpu_ms, run.compiled))
 
     @property
     def mean(self) -> float:
@@ -53,9 +53,15 @@ class Side:
         return math.fsum(self.wall) / len(self.wall)
 
 
-def step_ms(steps: tuple[float, ...]) -> float:
-    """Return the mean of a run's steps, those that warm up left out: where there are few, the first alone."""
-    rest = steps[_WARMUP:] if len(steps) > 3 * _WARMUP else steps[1:]
+def step_ms(steps: tuple[float, ...], compiled: tuple[int, ...] = ()) -> float:
+    """Return the mean of a run's steps, those that warm up left out: where there are few, the first alone.
+
+    *compiled* are the steps in which something was compiled. What compiles in the first half of a run alone warms up until
+    then; what still compiles later does so for good, and each of its steps counts.
+    """
+    warm = _WARMUP if len(steps) > 3 * _WARMUP else 1
+    last = max(compiled, default=-1)
+    rest = steps[max(warm, last + 1) if 2 * last < len(steps) else warm :]
     if not rest:
         raise RunFailed("it has no steps that could be timed: no optimizer step, batch or call repeats")
     return math.fsum(rest) / len(rest)

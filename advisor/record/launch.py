@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from advisor.record import script
-from advisor.record.leaving import Finished, end_process, endable
+from advisor.record.leaving import Finished, end_process, end_with_starter, endable
 from advisor.record.session import Options, Session
 from advisor.record.spawned import recorded_ranks
 
@@ -35,6 +35,7 @@ def record(
     Returns the exit status: the script's, or 2 where it went well and left no recording. Whatever ends the script, what was
     recorded until then is written first.
     """
+    end_with_starter()
     script.prepare(target, arguments, module=module)
     session = Session(options, say)
     session.begin()

@@ -6,12 +6,46 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 _SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR2", None)
 """The signal that reaches a main thread which waits for another one: an exception set from there would wait with it."""
+
+
+STARTED_BY = "ADVISOR_STARTED_BY"
+"""Variable of the environment with the process for which a program is run: killed, it leaves no run behind."""
+_LOOK_S = 0.5
+
+
+def end_with_starter() -> None:
+    """End this process, at once, when the one that had it run is gone; ranks that torchrun started look beyond that."""
+    starter = os.environ.get(STARTED_BY, "")
+    if not starter.isdigit() or os.name != "posix":
+        return
+
+    def watch() -> None:
+        while _is_running(int(starter)):
+            time.sleep(_LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="advisor-starter").start()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"  # killed, and not taken note of
+    except (OSError, IndexError):
+        return True
 
 
 class Finished(SystemExit):

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,14 +34,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     asked = parser.parse_args(arguments)
-    _end_with_parent(os.getppid())
     from advisor.record import script
     from advisor.record.launch import rank
-    from advisor.record.leaving import Finished, end_process, endable
+    from advisor.record.leaving import Finished, end_process, end_with_starter, endable
     from advisor.record.spawned import started_ranks
     from advisor.record.timed import Timed
     from advisor.record.timing import Run, most_of_ranks, of_rank, watch_files
 
+    end_with_starter()
     followed = Followed.parsed(asked)
     number = rank()
     if number is not None:  # all ranks have to end with the same step, or one would wait for the others
@@ -89,17 +87,6 @@ def _files_of(module: str) -> Iterator[str]:
         spec = find_spec(f"{module}.__main__")  # of a package alone: else it would import the module itself
     if spec is not None and spec.origin is not None:
         yield os.path.realpath(spec.origin)
-
-
-def _end_with_parent(parent: int) -> None:
-    """End this process, at once, where the one that started it was killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="advisor-parent").start()
 
 
 if __name__ == "__main__":

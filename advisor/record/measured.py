@@ -74,7 +74,8 @@ class Figure(Struct, frozen=True):
 class Measured(Struct, frozen=True):
     """Steps of one run, wall and processor time in ms each; of a run for checking also what was computed.
 
-    ``unit`` is what a step is (None: none was found), ``ended`` tells that the run was ended for it had steps enough.
+    ``unit`` is what a step is (None: none was found), ``ended`` tells that the run was ended for it had steps enough. ``compiled``
+    are the numbers of the steps, from 0, in which torch.compile compiled something.
     ``loaded`` are the files of imported modules, ``outside`` those that were opened to write outside the copied tree.
     """
 
@@ -83,6 +84,7 @@ class Measured(Struct, frozen=True):
     unit: str | None = None
     step_ms: tuple[float, ...] = ()
     cpu_ms: tuple[float, ...] = ()
+    compiled: tuple[int, ...] = ()
     losses: tuple[Figure, ...] = ()
     outputs: tuple[Figure, ...] = ()
     autocast: tuple[str, ...] = ()

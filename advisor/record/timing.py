@@ -33,6 +33,11 @@ _FEWEST, _LONG = 6, 5.0
 """Steps that are enough where they take so many times the seconds that are asked for."""
 _RANKS = 2
 """Times the least count of steps that several ranks take."""
+_COMPILING = 20.0
+"""Times the seconds that are asked for after which a program that still compiles is not waited for any more."""
+
+_Stamp = tuple[Any, float, int]
+"""A boundary of steps: what the clock says, the process's seconds of processor time, and what was compiled until then."""
 
 
 def most_of_ranks(most: int, least: int) -> int:
@@ -66,10 +71,10 @@ class Run:
         self._dropout = dropout
         self._check, self._most, self._least, self._seconds = check, most, least, seconds
         self._figures: dict[str, list[tuple[int, Any]]] = {"loss": [], "output": []}
-        self._stamps: list[tuple[Any, float]] = []
-        self._longest: list[tuple[Any, float]] = []
+        self._stamps: list[_Stamp] = []
+        self._longest: list[_Stamp] = []
         self._depth = self._updates = 0
-        self._begun = self._first = time.perf_counter()
+        self._begun = self._first = self._settled = time.perf_counter()
 
         from advisor.record.hooks import Hooks
         from advisor.record.settings import Settings
@@ -117,14 +122,15 @@ class Run:
         from advisor.record.stamps import milliseconds
 
         stamps = max(self._all_stamps, self._longest, key=len)
-        wall = milliseconds([stamp for stamp, _ in stamps])
+        wall = milliseconds([stamp for stamp, _, _ in stamps])
         summary = self._settings.summary()
         return Measured(
             error=error,
             ended=self.ended,
             unit=self._steps.unit,
             step_ms=wall,
-            cpu_ms=tuple(round((after - before) * 1e3, 4) for (_, before), (_, after) in pairwise(stamps)),
+            cpu_ms=tuple(round((after - before) * 1e3, 4) for (_, before, _), (_, after, _) in pairwise(stamps)),
+            compiled=tuple(at for at, ((_, _, was), (_, _, now)) in enumerate(pairwise(stamps)) if was != now),
             losses=tuple(map(_figure, self._figures["loss"])),
             outputs=tuple(map(_figure, self._figures["output"])),
             autocast=tuple(sorted({region.dtype for region in summary["autocast"]})),
@@ -139,12 +145,12 @@ class Run:
     # ---- steps
 
     @property
-    def _all_stamps(self) -> list[tuple[Any, float]]:
+    def _all_stamps(self) -> list[_Stamp]:
         """Stamps of all boundaries: the first that is heard of here is the last of those before it."""
         before = self._steps.stamps
         return [*before, *(self._stamps[1:] if before else self._stamps)]
 
-    def _sought(self) -> Steps[tuple[Any, float]]:
+    def _sought(self) -> Steps[_Stamp]:
         followed = self._followed
         trained = self._trained if followed.behind else None
         return Steps(followed.skip, self._boundary, _stamp, followed.unit, trained=trained)
@@ -159,11 +165,14 @@ class Run:
         self._hooks.begin_anew(self._steps)
 
     def _boundary(self) -> None:
+        stamp, now = _stamp(), time.perf_counter()
         if not self._stamps:
-            self._first = time.perf_counter()  # the steps before it are few
-        self._stamps.append(_stamp())
+            self._first = self._settled = now  # the steps before it are few
+        elif stamp[2] != self._stamps[-1][2] and now - self._first < _COMPILING * self._seconds:
+            self._settled = now  # seconds of steps count from behind the last that compiled
+        self._stamps.append(stamp)
         steps = len(self._all_stamps) - 1
-        seconds = time.perf_counter() - self._first
+        seconds = now - self._settled
         enough = steps >= self._least and seconds >= self._seconds
         long = 0 < self._seconds < float("inf") and steps >= _FEWEST and seconds >= _LONG * self._seconds
         if steps >= self._most or enough or long:
@@ -258,10 +267,16 @@ def _figure(kept: tuple[int, Any]) -> Figure:
     return Figure(numbers=tuple(numbers), dtypes=tuple(sorted(dtypes)), updates=kept[0])
 
 
-def _stamp() -> tuple[Any, float]:
+def _stamp() -> _Stamp:
     from advisor.record.stamps import clock
 
-    return clock(), time.process_time()
+    return clock(), time.process_time(), _compilations()
+
+
+def _compilations() -> int:
+    """Return how often something was compiled so far: a forward pass, or what of its backward pass is compiled when it runs."""
+    times = getattr(sys.modules.get("torch._dynamo.utils"), "compilation_time_metrics", None) or {}
+    return sum(map(len, times.values()))
 
 
 def _device(torch: Any) -> str | None:

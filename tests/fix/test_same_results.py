@@ -372,7 +372,35 @@ for x in DataLoader(rows, batch_size=4, collate_fn=pad):
     opt.step()
     print(loss.item())
 """
+ELEMENTS = """
+def collate(batch):
+    x = torch.zeros(len(batch), max(len(row) for row in batch), dtype=torch.long)
+    for i, row in enumerate(batch):
+        for j, t in enumerate(row):
+            x[i, j] = t
+    return x
+
+rows = [[], [1, 2, 3], [4.7, True], [0], list(range(9))]
+for x in DataLoader(rows, batch_size=2, collate_fn=collate):
+    print(x.shape, x.tolist())
+"""
+SHARES = """
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 5
+    def __getitem__(self, i):
+        row = [n * n for n in range(i + 1)]
+        x = torch.full((6,), -1.0)
+        for j, t in enumerate(row):
+            x[j] = t / len(row) if t else 0
+        return x
+
+for x in DataLoader(Rows(), batch_size=2):
+    print(x.tolist())
+"""
 PROGRAMS = [
+    ("elements-at-once", "def collate", ELEMENTS),
+    ("elements-at-once", "__getitem__", SHARES),
     ("fft-convolution", "F.conv1d", REVERB),
     ("kept-result", "torch.unique", ADJACENCY),
     ("shared-arrays", "torch.tensor(rows", ARRAYS),

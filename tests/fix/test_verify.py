@@ -243,6 +243,9 @@ def test_a_budget_that_ends_is_no_verdict_before_the_first_block_and_one_after(r
 def test_steps_that_warm_up_do_not_count() -> None:
     assert step_ms((100.0, 50.0, 20.0, *[10.0] * 8)) == 10.0
     assert step_ms((100.0, 10.0, 12.0)) == 11.0
+    assert step_ms((90.0, 10.0, 10.0, 10.0, 70.0, *[10.0] * 7), (0, 4)) == 10.0
+    # It compiles again in the second half, and will go on to.
+    assert step_ms((90.0, 10.0, 10.0, 10.0, 70.0, *[10.0] * 5, 70.0, 10.0), (0, 4, 10)) == pytest.approx(210 / 9)
     with pytest.raises(RunFailed, match="no steps"):
         step_ms((100.0,))
 

@@ -112,6 +112,45 @@ def test_a_short_program_is_timed_to_its_end(tmp_path: Path) -> None:
     assert (run.ended, len(run.step_ms)) == (False, 23)  # between the ends of 24
 
 
+COMPILED = """
+import time
+import torch
+from torch import nn
+
+net = torch.compile(nn.Linear(4, 1), backend="eager", dynamic=False)
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(60):
+    loss = net(torch.ones(9 if step == 10 else 5 if step >= 4 else 2, 4)).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    time.sleep(0.01)
+"""
+
+
+def test_steps_that_compile_are_told_and_the_seconds_of_steps_count_from_behind_them(tmp_path: Path) -> None:
+    run = measured(COMPILED, tmp_path / "job", "--least", "2", "--seconds", "0.2")
+    # A step ends with the optimizer's: the fifth and the eleventh of them are the steps 3 and 9 between these ends.
+    assert run.compiled == (3, 9)
+    assert run.ended
+    assert sum(run.step_ms[10:]) >= 195
+
+
+@pytest.mark.parametrize(
+    "words", [["advisor.record.measure", "--out", "out.json", "--root", "."], ["advisor", "record"]]
+)
+def test_a_run_ends_with_the_process_that_had_it_run(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as starter:
+        env = os.environ | {"PYTHONPATH": str(ROOT), "ADVISOR_STARTED_BY": str(starter.pid)}
+        command = [sys.executable, "-m", *words, "job.py"]
+        with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE) as run:
+            assert run.stdout is not None
+            assert run.stdout.readline() == b"begun\n"
+            starter.kill()  # nothing has taken note of it yet
+            assert run.wait(30) == 1
+
+
 @pytest.mark.parametrize(
     ("last", "error"), [("raise ValueError", "an exception"), ("raise SystemExit(3)", "exit status 3"), ("pass", "")]
 )

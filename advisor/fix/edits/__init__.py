@@ -6,6 +6,7 @@ from advisor.fix.edit import Edit
 from advisor.fix.edits import (
     accumulation,
     arrays,
+    assigning,
     attention,
     caches,
     checkpoints,
@@ -37,6 +38,7 @@ from advisor.fix.edits import (
 )
 
 EDITS: tuple[Edit, ...] = (
+    *assigning.EDITS,
     *loader.EDITS,
     *rows.EDITS,
     *threads.EDITS,

@@ -1,0 +1,237 @@
+"""Rows that loading code writes into a tensor element by element: one assignment of the whole row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from libcst import matchers
+
+from advisor.fix.arguments import place
+from advisor.fix.code import class_around, function_around, written
+from advisor.fix.edit import Change, Edit, Request, changed, first_possible
+from advisor.fix.edits.loader import NAMES
+from advisor.fix.source import NotEditable, Piece, Source
+
+_MADE = tuple(f"torch.{name}" for name in ("zeros", "ones", "full", "empty"))
+_LOADING = ("__getitem__", "__getitems__", "__iter__", "__call__", "collate", "collate_fn")
+"""Functions in which no gradient is kept: of data sets, and of what a loader calls."""
+_SIZED = re.compile(r"\.(tolist|split|encode)\([^()]*\)$|\[[^\[\]]*:[^\[\]]*\]$")
+"""Calls that return a list, and slices."""
+_DATASETS = ("torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.dataset.Dataset")
+
+
+def _make(request: Request) -> Iterator[Change]:
+    sources = list(request.sources())
+    loops = [
+        (source, loop)
+        for source in sources
+        for loop in matchers.findall(source.module, matchers.For())
+        if isinstance(loop, cst.For) and _loads(sources, source, loop)
+    ]
+    yield from first_possible(loops, _at_once, "no loading code of these files writes a tensor element by element")
+
+
+def _loads(sources: Sequence[Source], source: Source, loop: cst.For) -> bool:
+    """Tell code of a data set, or of a function that a loader is given to collate."""
+    function = function_around(source, loop)
+    if function is None:
+        return False
+    name = function.name.value
+    owner = class_around(source, loop)
+    if owner is not None:
+        bases = [source.name(base.value) for base in owner.bases]
+        return name in _LOADING and (any(base in _DATASETS for base in bases) or _is_given(sources, owner.name.value))
+    return _is_given(sources, name)
+
+
+def _is_given(sources: Sequence[Source], name: str) -> bool:
+    """Tell what a loader is given as ``collate_fn``: by its name, or called there."""
+    return any(
+        arg.keyword is not None
+        and arg.keyword.value == "collate_fn"
+        and re.match(rf"{re.escape(name)}(\(.*\))?$", written(arg.value)) is not None
+        for source in sources
+        for call in source.calls(*NAMES)
+        for arg in call.args
+    )
+
+
+def _at_once(source: Source, loop: cst.For) -> Change:
+    return changed(source, [_row(source, loop)], f"a row at once in place of a loop, {place(source, loop)}")
+
+
+def _row(source: Source, loop: cst.For) -> Piece:
+    """Return the piece that writes ``for j, t in enumerate(row): x[i, j] = t`` as one assignment."""
+    where = place(source, loop)
+    target, value = _assignment(source, loop)
+    count, row, given = _gone_through(source, loop, value)
+    tensor, places = _picked(target, where)
+    if not places or places[-1] != count or any(re.search(rf"\b{count}\b", each) for each in places[:-1]):
+        raise NotEditable(f"the loop at {where} writes other places than its count's")
+    if re.search(rf"\b{re.escape(tensor.partition('.')[0])}\b", given) or re.search(rf"\b{count}\b", given):
+        raise NotEditable(f"what the loop at {where} writes depends on where it is written")
+    _check_made(source, loop, tensor)
+    _check_behind(source, loop)
+    if "#" in source.text[source.start(loop) : source.end(loop)]:
+        raise NotEditable(f"a comment stands in the loop at {where}")
+    index = ", ".join([*places[:-1], f": len({row})"])
+    text = f"{tensor}[{index}] = torch.as_tensor({given}, dtype={tensor}.dtype)"
+    return Piece(source.start(loop), source.end(loop), text.replace("torch.", f"{_torch(source)}.", 1))
+
+
+def _torch(source: Source) -> str:
+    name = source.imported_as("torch")
+    if name is None:
+        raise NotEditable(f"{source.path} does not import torch at its head")
+    return name
+
+
+def _assignment(source: Source, loop: cst.For) -> tuple[cst.Subscript, cst.BaseExpression]:
+    line = loop.body.body[0] if len(loop.body.body) == 1 else None
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        line = line.body[0]
+    if (
+        not isinstance(line, cst.Assign)
+        or len(line.targets) != 1
+        or not isinstance(line.targets[0].target, cst.Subscript)
+        or loop.orelse is not None
+    ):
+        raise NotEditable(f"the loop at {place(source, loop)} does more than to write elements")
+    return line.targets[0].target, line.value
+
+
+def _gone_through(source: Source, loop: cst.For, value: cst.BaseExpression) -> tuple[str, str, str]:
+    """Return the loop's count, the row that it goes through, and the values of the row, as expressions."""
+    where = place(source, loop)
+    names = [written(element.value) for element in loop.target.elements] if isinstance(loop.target, cst.Tuple) else []
+    head = loop.iter
+    if (
+        len(names) == len(("count", "item"))
+        and isinstance(head, cst.Call)
+        and source.name(head.func) == "builtins.enumerate"
+    ):
+        if len(head.args) != 1 or head.args[0].star or not all(name.isidentifier() for name in names):
+            raise NotEditable(f"the loop at {where} does not count from 0")
+        count, item = names
+        row = source.code(head.args[0].value)
+        if not _has_length(source, loop, head.args[0].value):
+            raise NotEditable(f"whether {row} at {where} has a length is not certain")
+        given = row if written(value) == item else f"[{source.code(value)} for {item} in {row}]"
+        return count, row, given
+    match = re.fullmatch(r"range\(len\(([\w.]+)\)\)", written(head))
+    if match is None or not isinstance(loop.target, cst.Name):
+        raise NotEditable(f"the loop at {where} goes through something else than one row")
+    row, count = match[1], loop.target.value
+    if written(value) != f"{row}[{count}]":
+        raise NotEditable(f"the loop at {where} writes something else than the row")
+    return count, row, row
+
+
+def _has_length(source: Source, loop: cst.For, row: cst.BaseExpression) -> bool:
+    """Tell a slice, a list, or a name that is a list's: by what it is given, or as what is asked for its length."""
+    if isinstance(row, cst.Subscript):
+        return any(isinstance(element.slice, cst.Slice) for element in row.slice) and len(row.slice) == 1
+    if isinstance(row, cst.List | cst.ListComp):
+        return False  # it would be made twice
+    if not isinstance(row, cst.Name):
+        return False
+    function = function_around(source, loop)
+    assert function is not None
+    text = written(function)
+    if f"len({row.value})" in text:
+        return True
+    given = [
+        assign.value
+        for assign in matchers.findall(function, matchers.Assign())
+        if isinstance(assign, cst.Assign) and any(written(target.target) == row.value for target in assign.targets)
+    ]
+    if given:
+        return all(isinstance(value, cst.List | cst.ListComp) or _SIZED.search(written(value)) for value in given)
+    for outer in source.around(loop):
+        if isinstance(outer, cst.For) and row.value in {written(name) for name in _names(outer.target)}:
+            rows = re.fullmatch(r"(?:enumerate\()?(\w+)\)?", written(outer.iter))
+            # Its fellows are asked for their length: max(len(x) for x in rows).
+            return rows is not None and re.search(rf"len\((\w+)\)for\1in{rows[1]}\b", text) is not None
+    return False
+
+
+def _names(target: cst.BaseExpression) -> list[cst.Name]:
+    return [name for name in matchers.findall(target, matchers.Name()) if isinstance(name, cst.Name)]
+
+
+def _picked(target: cst.Subscript, where: str) -> tuple[str, list[str]]:
+    """Return the tensor, and the places in it, of ``x[i, j]`` or ``x[i][j]``, where no place is a slice."""
+    places: list[str] = []
+    at: cst.BaseExpression = target
+    while isinstance(at, cst.Subscript):
+        parts = [cst.Module([]).code_for_node(element.slice).strip() for element in at.slice]
+        if any(not isinstance(element.slice, cst.Index) for element in at.slice):
+            raise NotEditable(f"the loop at {where} writes more than elements")
+        places = [*parts, *places]
+        at = at.value
+    return written(at), places
+
+
+def _check_made(source: Source, loop: cst.For, tensor: str) -> None:
+    """Raise ``NotEditable`` unless the function makes the tensor, and keeps no gradient for it."""
+    function = function_around(source, loop)
+    assert function is not None
+    values = [
+        assign.value
+        for assign in matchers.findall(function, matchers.Assign())
+        if isinstance(assign, cst.Assign) and any(written(target.target) == tensor for target in assign.targets)
+    ]
+    made = [
+        isinstance(value, cst.Call) and source.name(value.func) in _MADE and "requires_grad" not in source.code(value)
+        for value in values
+    ]
+    if not made or not all(made):
+        raise NotEditable(f"whether {tensor} at {place(source, loop)} is a tensor is not certain")
+
+
+def _check_behind(source: Source, loop: cst.For) -> None:
+    """Raise ``NotEditable`` where the loop's own names are read behind it in its function."""
+    function = function_around(source, loop)
+    assert function is not None
+    own = {written(name) for name in _names(loop.target)}
+    for node in matchers.findall(function, matchers.Name()):
+        if source.start(node) <= source.end(loop) or source.code(node) not in own:
+            continue
+        if not _is_bound_again(source, node, source.code(node), function):
+            raise NotEditable(f"what the loop at {place(source, loop)} counts is read behind it")
+
+
+def _is_bound_again(source: Source, node: cst.CSTNode, name: str, function: cst.FunctionDef) -> bool:
+    """Tell a name of a later loop, or of a comprehension, that gives it a value before it is read."""
+    for outer in source.around(node):
+        if outer is function:
+            return False
+        bound: cst.CSTNode | None = None
+        if isinstance(outer, cst.For):
+            bound = outer.target
+        elif isinstance(outer, cst.ListComp | cst.GeneratorExp | cst.SetComp | cst.DictComp):
+            bound = outer.for_in.target
+        if bound is not None and any(
+            source.code(each) == name for each in [bound, *matchers.findall(bound, matchers.Name())]
+        ):
+            return True
+    return False
+
+
+EDITS = (
+    Edit(
+        "elements-at-once",
+        "Write whole rows of a tensor, not their elements",
+        (
+            "cpu/element-loop",
+            "cpu/loader-wait",
+            "cpu/tiny-operators",
+            "data-loading/single-process-loader",
+            "data-loading/slow-collate-or-transform",
+        ),
+        _make,
+        part=True,
+    ),
+)
