@@ -33,6 +33,10 @@ _STACK_EVENTS = 3
 """Events of a step with stacks, for each without."""
 _OWN_GROWTH = 1 << 28
 """So much a program may grow by itself within the steps of a pass."""
+_LARGE = 384 << 20
+"""Growth after which a pass has steps enough: some 450,000 operators, for which torch takes 5 GB and half a minute to end."""
+_LARGE_STACKS = 4 << 30
+"""Memory that all steps but the first of the pass for stacks may take."""
 _RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
@@ -67,6 +71,8 @@ class Passes:
         self.blocked = False  # by another profiler
         self.short_of_memory = False
         """True where fewer steps, or no stacks, were recorded than asked for: more would not have fitted."""
+        self.large = False
+        """True where fewer steps were recorded than asked for: they hold so many operators that these are enough."""
         self._folder = folder = Path(tempfile.mkdtemp(prefix="advisor-"))
         self._plan = [Pass("timing", WARMUP, steps, stacks == INLINE, folder / "timing.json")]
         if stacks == SECOND_PASS:
@@ -133,8 +139,7 @@ class Passes:
         self._step += 1
         current = self._plan[0]
         recorded = self._step - current.warmup
-        if 0 < recorded < current.active and self._outgrows(recorded):
-            self.short_of_memory = True
+        if 0 < recorded < current.active and self._ends_early(recorded):
             self._run_own(self._stop)
             self._keep(recorded)
             self._next()
@@ -197,13 +202,20 @@ class Passes:
         self._profiler.stop()
         self._profiler.current_action = ProfilerAction.NONE
 
-    def _outgrows(self, recorded: int) -> bool:
-        """Return True where one more step would not fit, by what the *recorded* ones took."""
+    def _ends_early(self, recorded: int) -> bool:
+        """Return True where one more step would not fit, by what the *recorded* ones took, or these are enough."""
         now = memory.resident()
         if now is None or self._resident is None or self._room is None:
             return False
         growth = now - self._resident
-        return growth > _OWN_GROWTH and growth * (recorded + 1) / recorded * _ENDING > self._room
+        if growth > _OWN_GROWTH and growth * (recorded + 1) / recorded * _ENDING > self._room:
+            self.short_of_memory = True
+            return True
+        # One step alone where it is twice as large: the program's own growth looks the same.
+        if growth > _LARGE * (2 if recorded == 1 else 1):
+            self.large = True
+            return True
+        return False
 
     def _fit_stacks(self) -> None:
         """Shorten the pass for stacks, or leave it out, where it would not fit, by the size of the first one's file."""
@@ -212,6 +224,8 @@ class Passes:
             return
         a_step = timing.stat().st_size / max(self.steps["timing"], 1) * _PER_FILE_BYTE * _STACK_EVENTS
         fitting = int(self._room // max(a_step, 1.0))
+        if fitting:
+            self._plan[0].active = min(self._plan[0].active, max(int(_LARGE_STACKS // max(a_step, 1.0)), 1))
         if fitting < self._plan[0].active:
             self.short_of_memory = True
             self._plan[0].active = fitting

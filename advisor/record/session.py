@@ -573,6 +573,7 @@ class Session:
         message = f"recorded {amount}, a step being one {word}" + (", from the request for its batch" if fed else "")
         if steps < self.options.steps:
             reason = "another profiler began" if self._had_other_profiler else "the program ended"
+            reason = "the recording was large" if self._passes.large else reason
             reason = "more would not fit into memory" if self._passes.short_of_memory else reason
             message += f" ({reason} before all {self.options.steps})"
         left_out = len(self._steps.stamps) if self._steps is not None else 0

@@ -279,12 +279,31 @@ def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, sai
         # The process grows by 1 GiB a step, and torch takes twelve times that to end: 12 of 25 GiB for one, 24 for two.
         ("available=lambda: 25 << 30, resident=lambda: next(grows)", 1, "second pass", "recorded 1 step, a step being"),
         (
-            "available=lambda: 41 << 30, resident=lambda: next(grows)",
+            "available=lambda: 17 << 30, resident=lambda: next(grows) // 3",
             2,
             "second pass",
             "more would not fit into memory",
         ),
         ("available=lambda: None, resident=lambda: None", 5, "second pass", "recorded 5 steps, a step being"),
+        # 190 MiB a step: two are no more than 384 yet.
+        (
+            "available=lambda: 99 << 30, resident=lambda: next(grows) // 1024 * 190",
+            3,
+            "second pass",
+            "recorded 3 steps, a step being one optimizer step, from the request for its batch (the recording was large before all 5)",
+        ),
+        (
+            "available=lambda: 99 << 30, resident=lambda: next(grows) // 1024 * 767",
+            2,
+            "second pass",
+            "large before all 5",
+        ),
+        (
+            "available=lambda: 99 << 30, resident=lambda: next(grows) // 1024 * 769",
+            1,
+            "second pass",
+            "large before all 5",
+        ),
     ],
 )
 def test_what_would_not_fit_into_memory_is_not_recorded(
