@@ -86,6 +86,7 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "flat_reduction": ("flat-reduction", "cpu/unbucketed-reduction", None, ""),
     "counts_at_once": ("counts-at-once", "cpu/element-loop", None, ""),
     "elements_at_once": ("elements-at-once", "cpu/loader-wait", None, ""),
+    "groups_at_once": ("groups-at-once", "cpu/tiny-operators", None, ""),
     "use_cache": ("use-cache", "inference/no-cache", None, ""),
     "layer_before_enlarging": ("layer-before-enlarging", "kernels/layer-on-enlarged", None, ""),
     "solve": ("solve", "cpu/explicit-inverse", None, ""),

@@ -398,7 +398,60 @@ class Rows(torch.utils.data.Dataset):
 for x in DataLoader(Rows(), batch_size=2):
     print(x.tolist())
 """
+MESSAGES = """
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 8, width) * 0.1)
+        self.own = nn.Linear(8, width)
+
+    def forward(self, x, edges, kinds):
+        src, dst = edges
+        out = self.own(x)
+        for node in range(x.shape[0]):
+            incoming = (dst == node).nonzero().squeeze(1)
+            if len(incoming) == 0:
+                continue
+            msgs = torch.bmm(x[src[incoming]].unsqueeze(1), self.weight[kinds[incoming]]).squeeze(1)
+            out = out.index_add(0, torch.tensor([node]), msgs.mean(0, keepdim=True))
+        return out
+
+net = Layer(4)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+x, edges, kinds = torch.randn(12, 8), torch.randint(0, 12, (2, 30)), torch.randint(0, 3, (30,))
+for step in range(3):
+    loss = net(x, edges, kinds).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(loss.item())
+"""
+PROTOTYPES = """
+def prototypes(x, w, labels, n):
+    out = torch.zeros(n, 5)
+    for c in range(n):
+        own = labels == c
+        out[c] = torch.tanh(x[own] @ w).mean(0)
+    return out
+
+def totals(x, labels, n):
+    out = torch.zeros(n)
+    for c in range(n):
+        own = labels == c
+        out[c] = x[own].sum(0)
+    return out
+
+w = torch.randn(4, 5, requires_grad=True)
+x, labels = torch.randn(30, 4), torch.arange(30) % 7
+made = prototypes(x, w, labels, 7)
+made.square().sum().backward()
+print(made.tolist(), w.grad.tolist())
+print(totals(x[:, 0], labels, 7).tolist())
+"""
 PROGRAMS = [
+    ("groups-at-once", "nonzero", MESSAGES),
+    ("groups-at-once", "torch.tanh", PROTOTYPES),
+    ("groups-at-once", "x[own].sum", PROTOTYPES),
     ("elements-at-once", "def collate", ELEMENTS),
     ("elements-at-once", "__getitem__", SHARES),
     ("fft-convolution", "F.conv1d", REVERB),

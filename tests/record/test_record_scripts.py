@@ -290,7 +290,7 @@ def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, sai
             "available=lambda: 99 << 30, resident=lambda: next(grows) // 1024 * 190",
             3,
             "second pass",
-            "recorded 3 steps, a step being one optimizer step, from the request for its batch (the recording was large before all 5)",
+            "request for its batch (the recording was large before all 5)",
         ),
         (
             "available=lambda: 99 << 30, resident=lambda: next(grows) // 1024 * 767",
