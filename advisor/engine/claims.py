@@ -189,6 +189,7 @@ def priced(
     left = np.ones(len(dur_ns))
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
+    unowned_ms = _unowned_ns(claims, dur_ns) * whole_ms / max(whole_ns, 1)
     done: dict[int, Claim] = {}
     removing = [index for index, claim in enumerate(claims) if _removes(claim)]
 
@@ -238,10 +239,12 @@ def priced(
         shared = [claims[other].rule.id for other in others if other >= 0]
         ns = free(index)
         own = Owned.of(ns, free(index, longest_ns), held_ns(claim))
-        saving = _saving(claim, own, whole_ns, whole_ms, left_ms, shared, error)
+        left_of = (left_ms, unowned_ms)
+        saving = _saving(claim, own, whole_ns, whole_ms, left_of, shared, error)
         if saving is not None and shared:
             alone = Owned.of(dur_ns[segments], longest_ns[segments], own.held_ns)
-            saving = _with_alone(saving, _saving(claim, alone, whole_ns, whole_ms, whole_ms, [], error), whole_ms)
+            by_itself = _saving(claim, alone, whole_ns, whole_ms, (whole_ms, unowned_ms), [], error)
+            saving = _with_alone(saving, by_itself, whole_ms)
         if saving is not None and (saving.high_share < ranking.HARDLY or _is_little(saving, claim, claims)):
             done[index] = replace(claim, after=tuple(shared))
             continue
@@ -255,6 +258,13 @@ def priced(
         heapq.heapify(heap)
         waiting = []
     return [done[index] for index in range(len(claims))]
+
+
+def _unowned_ns(claims: Sequence[Claim], dur_ns: Ints) -> float:
+    unowned = np.ones(len(dur_ns), np.bool_)
+    for claim in claims:
+        unowned[claim.segments] = False
+    return float(dur_ns[unowned].sum())
 
 
 def _with_alone(saving: Saving, whole: Saving | None, whole_ms: float) -> Saving:
@@ -347,11 +357,14 @@ def _saving(
     own: Owned,
     whole_ns: int,
     whole_ms: float,
-    left_ms: float,
+    left_of: tuple[float, float],
     shared: Sequence[str],
     error: float,
 ) -> Saving | None:
-    """Return the saving out of the time that no other fix saves; None where the rows own no time or nothing is claimed."""
+    """Return the saving out of the time that no other fix saves; None where the rows own no time or nothing is claimed.
+
+    *left_of* the step are the ms that other fixes do not save, and those that no finding owns.
+    """
     replay = claim.rule.replay
     if replay is None or not claim.cost_ns or not whole_ns:
         return None
@@ -359,7 +372,9 @@ def _saving(
     # The sum of many roundings may not pass the whole either.
     low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
     # What a saving may be more for the error of its times is never all that is left of the step.
-    bound_ms = max(left_ms - _LEAST_LEFT * max(left_ms - own.ns * ms, 0.0), 0.0) if error else left_ms
+    left_ms, unowned_ms = left_of
+    beside_ms = max(left_ms - own.ns * ms, unowned_ms, 0.0) if error else 0.0
+    bound_ms = max(left_ms - _LEAST_LEFT * beside_ms, 0.0)
     own_ms, low_ms, widest_ms = high_part * own.ns * ms, low_part * own.ns * ms, _WIDEST * whole_ms
     more_ms = own_ms * (1 + error)
     if low_ms and error:  # what may return nothing is not known to a third of the step

@@ -207,6 +207,16 @@ def test_work_that_is_done_twice_goes_with_what_padding_leaves_of_it() -> None:
     assert second.saving.alone_ms == {"low": pytest.approx(2.0), "high": pytest.approx(2.0)}
 
 
+def test_of_what_no_finding_owns_a_tenth_stays_however_much_more_others_may_return() -> None:
+    """Of ten ms one is nobody's. With times that may be 30 % too low six return up to 6 x 1.45 = 8.7 ms, three the rest but 0.1."""
+    claims = [claim_of("first", "remove", 1.0, range(6)), claim_of("second", "remove", 1.0, range(6, 9))]
+    highs = [
+        claim.saving and claim.saving.high_ms
+        for claim in priced(claims, np.full(10, MS, np.int64), 10 * MS, 10.0, error=0.3)
+    ]
+    assert highs == [pytest.approx(8.7), pytest.approx(1.2)]
+
+
 def test_two_ways_to_make_the_same_work_shorter_are_not_added_up() -> None:
     assert saved(claim_of("one", "scale", 0.5, range(10)), claim_of("two", "scale", 0.4, range(10))) == [5.0, None]
 
