@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,10 @@ from advisor.errors import UsageError
 from advisor.report.fixes import FORMATS
 
 if TYPE_CHECKING:
+    from advisor.fix.propose import Among
     from advisor.reading.program_settings import Recorded
     from advisor.results.analysis import Analysis
+    from advisor.trace import Trace
 
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -118,10 +122,17 @@ def _say(line: str) -> None:
     click.echo(f"advisor: {clean(line)}", err=True)
 
 
-def _analyze(path: Path) -> tuple[Analysis, Recorded | None]:
-    """Analyze a trace; with it the settings that it was recorded with."""
+def _analyze(path: Path) -> tuple[Analysis, Recorded | None, Among]:
+    """Analyze a trace; with it the settings that it was recorded with, and what analyzes it by some rules alone."""
     from advisor.pipeline import analyze
     from advisor.trace import read
 
     trace = read(str(path))
-    return analyze(trace, views=False), trace.context.metadata.recorded
+    among = partial(_among, trace)
+    return analyze(trace, views=False), trace.context.metadata.recorded, among
+
+
+def _among(trace: Trace, rules: Sequence[str]) -> Analysis:
+    from advisor.pipeline import analyze
+
+    return analyze(trace, views=False, only=rules)

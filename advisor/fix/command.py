@@ -13,7 +13,7 @@ from advisor.errors import UsageError
 from advisor.fix import measurements, require
 from advisor.fix.edit import Files
 from advisor.fix.project import Project
-from advisor.fix.propose import Proposal, propose
+from advisor.fix.propose import Among, Proposal, propose
 from advisor.fix.runs import OutOfTime, Program, RunFailed
 from advisor.fix.source import NotEditable
 from advisor.fix.tree import Tree, workplace
@@ -26,7 +26,7 @@ from advisor.results.fixes import Advice, Fixes, FixResult
 _MINUTES = 120.0
 _SPARE = 1.2
 Say = Callable[[str], None]
-Analyze = Callable[[Path], tuple[Analysis, Recorded | None]]
+Analyze = Callable[[Path], tuple[Analysis, Recorded | None, Among]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Choices:
 
 
 def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze: Analyze, say: Say) -> Fixes:
-    """Do all of it. *analyze* makes an analysis of a trace, with the settings that it holds; *say* is told of progress."""
+    """Do all of it. *analyze* makes an analysis of a trace, with the settings that it holds and what analyzes it by some rules
+    alone; *say* is told of progress."""
     require()
     begun = time.monotonic()
     if script is None and choices.trace is None:
@@ -60,15 +61,17 @@ def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze:
     with workplace() as folder:
         program = Program(project, script or "", arguments, choices.module, choices.ranks)
         if choices.trace is not None:
-            analysis, recorded = analyze(choices.trace)
+            analysis, recorded, among = analyze(choices.trace)
         else:
             say("recording the program, in a copy of its tree")
-            analysis, recorded = analyze(_record(program, folder))
+            analysis, recorded, among = analyze(_record(program, folder))
         if not choices.verify:
-            return _with_time(proposed(script or analysis.trace.path, analysis, recorded, project), begun)
+            return _with_time(proposed(script or analysis.trace.path, analysis, recorded, project, among), begun)
         cores = recorded.cores if recorded is not None else None
         program.followed = Followed.of(recorded)
-        proposals, advice = propose(analysis, project, cores=cores, writes=choices.apply or choices.branch is not None)
+        writes = choices.apply or choices.branch is not None
+        proposals, advice = propose(analysis, project, among, cores=cores, writes=writes)
+        del among  # it holds the trace, and the program needs the memory
         program.deadline = begun + choices.budget_s
         verified, verifier = _verify(program, proposals, folder, choices, say)
         return _finish(project, script or "", verified, advice, verifier, choices, begun, recorded)
@@ -140,6 +143,8 @@ def _verify(
     for at, proposal in enumerate(proposals):
         left = program.deadline - time.monotonic()
         until = time.monotonic() + left / (len(proposals) - at)
+        if proposal.alone is not None and not any(one.verdict == "kept" for one in out):
+            proposal.price = proposal.alone
         out.append(verifier.try_edit(proposal, until))
         say(f"{proposal.edit.name}: {out[-1].verdict}, {out[-1].because}")
         if out[-1].verdict == "kept" and choices.apply:
@@ -178,9 +183,10 @@ def _apply(project: Project, proposal: Proposal, kept: FixResult, files: Files) 
     return kept
 
 
-def proposed(name: str, analysis: Analysis, recorded: Recorded | None, project: Project) -> Fixes:
+def proposed(name: str, analysis: Analysis, recorded: Recorded | None, project: Project, among: Among) -> Fixes:
     """Return the edits that the findings of an analysis ask for, as diffs; runs and writes nothing."""
-    proposals, advice = propose(analysis, project, cores=recorded.cores if recorded is not None else None, writes=False)
+    cores = recorded.cores if recorded is not None else None
+    proposals, advice = propose(analysis, project, among, cores=cores, writes=False)
     fixes = [result(each, each.changes[0], "proposed") for each in proposals]
     if fixes:
         text = f"{counted(len(fixes), 'edit')} can be made; nothing is written"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from advisor.fix.edit import Change, Edit, Files, Request
@@ -12,15 +13,22 @@ from advisor.fix.source import NotEditable
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.fixes import Advice, Price
 
+Among = Callable[[Sequence[str]], Analysis]
+"""Analysis of the same trace by some rules alone."""
+
 
 @dataclass
 class Proposal:
-    """An edit for one or more findings: the ways to make it, the best guess first."""
+    """An edit for one or more findings: the ways to make it, the best guess first.
+
+    ``price`` is what it returns beside the edits before it, ``alone`` beside none, None where that is the same.
+    """
 
     edit: Edit
     findings: list[Finding]
     changes: list[Change]
     price: Price | None
+    alone: Price | None = None
     request: Request = field(repr=False, kw_only=True)
 
     def renewed(self) -> list[Change]:
@@ -29,9 +37,13 @@ class Proposal:
 
 
 def propose(
-    analysis: Analysis, project: Project, *, cores: int | None, writes: bool
+    analysis: Analysis, project: Project, among: Among, *, cores: int | None, writes: bool
 ) -> tuple[list[Proposal], list[Advice]]:
-    """Return the edits in the order of the findings, and what is told without an edit; *writes*: the files are to be written."""
+    """Return the edits in the order of the findings, and what is told without an edit; *writes*: the files are to be written.
+
+    A finding's saving leaves out what fixes before it save. Those that no edit makes are not made: where that matters, edits are
+    priced *among* themselves.
+    """
     files = Files(project.root, project.find, project.script_path)
     proposals: list[Proposal] = []
     advice: list[Advice] = []
@@ -61,7 +73,33 @@ def propose(
                 proposals.append(Proposal(edit, [finding], changes, predicted, request=request))
         if not served and finding.category != "profile":
             advice.append(_advice(finding, because))
+    _price_among(proposals, analysis, among)
     return proposals, advice
+
+
+def _price_among(proposals: Sequence[Proposal], analysis: Analysis, among: Among) -> None:
+    """Price the edits beside each other, without the fixes that none of them makes, where these leave them less to save."""
+    rules = list(dict.fromkeys(finding.rule for proposal in proposals for finding in proposal.findings))
+    others = [finding for finding in analysis.findings if finding.saving is not None and finding.rule not in rules]
+    behind = []
+    for proposal in proposals:
+        proposal.alone = _alone(proposal.findings[0])
+        if proposal.alone is not None or proposal.price is None:
+            behind.append(proposal)
+    if not others or not behind:
+        return
+    priced = {finding.rule: price(finding) for finding in among(rules).findings}
+    for proposal in behind:
+        proposal.price = priced.get(proposal.findings[0].rule) or proposal.price
+
+
+def _alone(finding: Finding) -> Price | None:
+    """Return the shares of the step that a finding's fix returns with none of the others; None where these are its saving's."""
+    saving = finding.saving
+    if saving is None or saving.alone_ms is None or not saving.high_ms:
+        return None
+    per_ms = saving.high_share / saving.high_ms
+    return Price(low=saving.alone_ms["low"] * per_ms, high=saving.alone_ms["high"] * per_ms)
 
 
 def price(finding: Finding) -> Price | None:

@@ -133,6 +133,11 @@ class Workspace:
         with self.lock:
             return self._analyze(self.trace(path), what_if=rules)
 
+    def among(self, path: str, rules: Sequence[str]) -> Analysis:
+        """Analyze a trace by some rules alone. Raises as ``trace``."""
+        with self.lock:
+            return self._analyze(self.trace(path), only=rules)
+
     def _analysis(self, file: Path) -> Analysis:
         found = self._keep(_version(file), lambda: self._analyze(self._trace(file)))
         return cast("Analysis", found)  # the key of a file; that of a folder is a tuple of these
@@ -170,8 +175,13 @@ class Workspace:
     def _analyze(self, trace: Trace, **more: Any) -> Analysis:
         from advisor.pipeline import analyze
 
-        only, skip = self.settings.only, self.settings.skip
-        return analyze(trace, self.rulebook, only=only, skip=skip, samples=True, **({"views": False} | more))
+        usual: dict[str, Any] = {
+            "only": self.settings.only,
+            "skip": self.settings.skip,
+            "samples": True,
+            "views": False,
+        }
+        return analyze(trace, self.rulebook, **(usual | more))
 
     def _files(self, folder: Path) -> list[Path]:
         """Return the traces of a folder. Raises ``UsageError`` where a symlink leads out, and where there are none, or many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -63,11 +64,12 @@ def _proposed(workspace: Workspace, arguments: Fix) -> Fixes:
 
     analysis = workspace.analysis(arguments.trace)
     recorded = workspace.trace(arguments.trace).context.metadata.recorded
+    among = partial(workspace.among, arguments.trace)
     script = workspace.roots.file(arguments.script) if arguments.script else None
     folders = workspace.roots.folders if script is None else [workspace.roots.holding(script)]
     for folder in folders:
         project = Project(script, root=folder)
-        found = proposed(arguments.script or arguments.trace, analysis, recorded, project)
+        found = proposed(arguments.script or arguments.trace, analysis, recorded, project, among)
         if found.fixes:
             break
     return found
