@@ -14,11 +14,12 @@ from advisor.frames import uneven_batches
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
 from advisor.frames.message_sizes import AROUND, group_sizes, messages
+from advisor.frames.optimizers import accumulating
 from advisor.frames.peers import carries, meets, peers
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.unsharding import ahead_ns, units
 from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, inside, union
-from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
+from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
@@ -363,28 +364,6 @@ def _teller(context: Context, launch: Ints) -> Ints:
         teller[known] = node[known]
         node = np.where(known, -1, fetch(host.attributes.op, fetch(host.parent, node)))
     return teller
-
-
-def accumulating(context: Context, at: Ints) -> Bools:
-    """Flag the moments in a backward pass that is not the last before the optimizer's step: of collectives that begin there.
-
-    DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
-    after the backward pass that launched a collective, its gradients are still being accumulated.
-    """
-    host = context.recording.host
-    out = np.zeros(len(at), np.bool_)
-    forward = np.array([name == "DistributedDataParallel.forward" for name in context.names], np.bool_)
-    if not host.size or not forward.any():
-        return out
-    step = np.array([name.startswith("Optimizer.step#") for name in context.names], np.bool_)
-    marks = np.isin(host.group, (ANNOTATION, OP))
-    forwards = np.sort(host.start[marks & forward[host.name]])
-    steps = np.sort(host.start[marks & step[host.name]])
-    following = np.searchsorted(forwards, at, side="right")
-    stepping = np.searchsorted(steps, at, side="right")
-    known = (following < len(forwards)) & (stepping < len(steps))
-    out[known] = forwards[following[known]] < steps[stepping[known]]
-    return out
 
 
 class Told(NamedTuple):

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames import uneven_batches
-from advisor.frames.collectives import NAMES, accumulating, kind
+from advisor.frames.collectives import NAMES, kind
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
+from advisor.frames.optimizers import accumulating
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Ints, summed, union
 from advisor.timeline.calls import OP

@@ -13,7 +13,7 @@ from advisor.frames import beside_gpu
 from advisor.frames.call_sizes import elements, uneven, work_share
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
-from advisor.frames.optimizers import storing_passes_each
+from advisor.frames.optimizers import accumulating, storing_passes_each
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD
@@ -60,6 +60,8 @@ SCHEMA = Schema(
         real("spared", "share", "of the backward passes of an optimizer's step, each behind a forward pass like the others and "
              "storing gradients: all but one, which a batch taken whole runs; 0 where they differ"),
         flag("stores", "runs where autograd's engine stores a gradient, or adds it to what earlier passes left"),
+        flag("bucketed", "copies a gradient to a bucket of DistributedDataParallel's or back, or asks for its reduction, in a "
+             "backward pass that a forward pass follows before the optimizer steps"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -83,6 +85,7 @@ _PICKS = 0.4
 _SINGLE = re.compile(r"^\[\[\d+\]")
 """Operands of which the first has one dimension."""
 _NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
+_REDUCER = re.compile(r"^torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
 _STORES = re.compile(r"torch::autograd::AccumulateGrad$")
 _VIEWS = 1_000
 """Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
@@ -126,6 +129,7 @@ def build(context: Context) -> pd.DataFrame:
     prepares = _prepares(context, around)
     differentiated = np.isin(around, _differentiated(context, rows))
     outermost = host.name[around]
+    stores = np.array([_STORES.search(name) is not None for name in context.names], np.bool_)[outermost]
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "around": context.labels(outermost, context.names),
@@ -143,7 +147,8 @@ def build(context: Context) -> pd.DataFrame:
         "work_share": work_share(context, rows, cost, python_ns),
         "uneven": uneven(context, rows),
         "spared": np.full(len(rows), _spared(context)),
-        "stores": np.array([_STORES.search(name) is not None for name in context.names], np.bool_)[outermost],
+        "stores": stores,
+        "bucketed": _bucketed(context, rows, stores),
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
         "looped": looped(context),
@@ -306,6 +311,24 @@ def _looped(context: Context, rows: Ints, around: Ints, own: Ints) -> Bools:
     loops = (calls >= _TURNS * max(len(context.recording.steps), 1)) & (2 * tiny >= calls)
     found = np.zeros(len(rows), np.bool_)
     found[line >= 0] = loops[line[line >= 0]]
+    return found
+
+
+def _bucketed(context: Context, rows: Ints, stores: Bools) -> Bools:
+    """Flag operators of DistributedDataParallel's reducer, and what runs inside them, where gradients are still accumulated.
+
+    The backend's collectives are asked for where the last gradient of a bucket is stored (*stores*).
+    """
+    host = context.recording.host
+    name = host.name[rows]
+    copies = np.array([_REDUCER.match(name) is not None for name in context.names], np.bool_)[name]
+    if not copies.any():
+        return copies
+    asks = np.array([name.startswith("c10d::") for name in context.names], np.bool_)[name] & stores
+    own = np.full(host.size, -1, np.int64)
+    own[rows[copies | asks]] = rows[copies | asks]
+    around = host.flow(own)[rows]
+    found: Bools = (around >= 0) & accumulating(context, host.start[np.maximum(around, 0)])
     return found
 
 

@@ -140,6 +140,28 @@ def _passes(context: Context) -> Ints | None:
     return starts
 
 
+def accumulating(context: Context, at: Ints) -> Bools:
+    """Flag the moments in a backward pass that is not the last before the optimizer's step: of collectives that begin there.
+
+    DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
+    after the backward pass that launched a collective, its gradients are still being accumulated.
+    """
+    host = context.recording.host
+    out = np.zeros(len(at), np.bool_)
+    forward = np.array([name == "DistributedDataParallel.forward" for name in context.names], np.bool_)
+    if not host.size or not forward.any():
+        return out
+    step = np.array([name.startswith("Optimizer.step#") for name in context.names], np.bool_)
+    marks = np.isin(host.group, (ANNOTATION, OP))
+    forwards = np.sort(host.start[marks & forward[host.name]])
+    steps = np.sort(host.start[marks & step[host.name]])
+    following = np.searchsorted(forwards, at, side="right")
+    stepping = np.searchsorted(steps, at, side="right")
+    known = (following < len(forwards)) & (stepping < len(steps))
+    out[known] = forwards[following[known]] < steps[stepping[known]]
+    return out
+
+
 def operators_each(context: Context, calls: Ints) -> float | None:
     """Estimate how many operators of an optimizer's step treat one parameter; *calls* are the forest nodes that launched in it.
 
