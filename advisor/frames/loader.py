@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -70,6 +71,8 @@ SCHEMA = Schema(
              "most, as a crop of a picture does, times the part that is not taken; NULL without shapes"),
         integer("bare_wait_ns", "ns", "what a step waits for batches without the profiler, on average; NULL where not recorded",
                 _BY),
+        real("fetched_share", "share", "of the waits: what of them is left out where this process fetches the batches itself, each "
+             "in the time that a worker takes for one; NULL where not recorded, and with no more workers than cores", _BY),
         integer("shuffled_ns", "ns", "of it: the draw of an order of all samples with which an iteration begins in this process, "
                 "and the list of it; 0 where none begins"),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
@@ -125,6 +128,7 @@ def build(context: Context) -> pd.DataFrame:
         ),
         "late_share": late_share,
         "bare_wait_ns": _bare_wait_ns(context),
+        "fetched_share": np.where(several & ~waits.restart, _fetched_share(context, several), np.nan),
         "shuffled_ns": _shuffled(context),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
@@ -185,6 +189,28 @@ def _bare_wait_ns(context: Context) -> Any:
     waits = bare_times(recorded)[1] if recorded is not None else None
     size = len(context.waits.loader.start)
     return context.known(np.full(size, -1 if waits is None or not len(waits) else round(float(waits.mean())), np.int64))
+
+
+def _fetched_share(context: Context, several: Bools) -> float:
+    """Return the part of the waits for workers (*several*) that goes where this process fetches the batches itself.
+
+    A batch then takes no longer than a worker takes for one, who shares the cores with all others: handing it over goes, and so
+    does the wait for the workers' turns. NaN where there are no more workers than cores, or of several loaders.
+    """
+    recorded, waits = context.metadata.recorded, context.waits.loader
+    loaders = [loader for loader in recorded.loaders if loader.workers] if recorded is not None else []
+    if recorded is None or recorded.worker_fetch_ms is None or len(loaders) != 1 or not several.any():
+        return math.nan
+    if loaders[0].workers <= (recorded.cores or math.inf):
+        return math.nan
+    counted = several & ~waits.restart
+    steps = max(context.recording.step_count, 1)
+    waited = float((waits.end - waits.start)[counted].sum()) / steps
+    bare = bare_times(recorded)[1]
+    if bare is not None and len(bare):
+        waited = float(bare.mean())
+    fetching = recorded.worker_fetch_ms * 1e6 * int(counted.sum()) / steps
+    return max(1 - fetching / waited, 0.0) if waited > 0 else math.nan
 
 
 def _lines(context: Context) -> tuple[Ints, Floats]:

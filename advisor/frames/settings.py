@@ -28,6 +28,7 @@ _ENOUGH = 3
 _AS_RECORDED = (
     "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic",
     "backwards_per_step", "unprofiled_growth_bytes", "waited_share", "others_cores", "own_cores", "workers_cores",
+    "worker_fetch_ms",
 )  # fmt: skip
 _OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent", "remade")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
@@ -40,6 +41,8 @@ COLUMNS = (
     real("others_cores", "", "cores that other programs took meanwhile, on average; NULL likewise", _BY),
     real("own_cores", "", "cores that the process took itself, on average; NULL likewise", _BY),
     real("workers_cores", "", "cores that the processes took that it started, such as the loader's workers; NULL likewise", _BY),
+    real("worker_fetch_ms", "ms", "what a worker of a loader takes to put a batch together, in the median, with its waits for "
+         "storage or for a core; NULL where not recorded", _BY),
     text("workers_work", "work that takes two fifths of the workers' processor time and more, the most: decodes (reading, decoding "
          "and resizing), reads (the same without resizing), large (other work on pictures of twice the pixels delivered, and "
          "more), same (a function whose arguments came in an earlier batch, and which draws nothing random), else other; NULL "

@@ -274,7 +274,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told; ``worker_repeat`` is the function that took most of it with arguments
-    that came in an earlier batch as well, at its line of the program; ``fetch_repeat`` is such a function of samples that are
+    that came in an earlier batch as well, at its line of the program, and ``worker_fetch_ms`` what a worker takes to put a batch
+    together, in the median, with its waits for storage or for a core; ``fetch_repeat`` is such a function of samples that are
     fetched in this process, its share of all time in which batches are put together. ``samples`` is what a loader's samples take in
     this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks`` and
     ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
@@ -335,6 +336,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     workers_cores: float | None = None
     worker_lines: tuple[WorkerLine, ...] | None = None
     worker_repeat: WorkerLine | None = None
+    worker_fetch_ms: float | None = None
     fetch_repeat: WorkerLine | None = None
     samples: Samples | None = None
     batch_bytes: int | None = None
@@ -443,6 +445,7 @@ def read(value: Any) -> Recorded | None:
         own_cores=real(value.get("own_cores"), _MOST_CORES),
         workers_cores=real(value.get("workers_cores"), _MOST_CORES),
         worker_lines=_entries(lines, _worker_line) if isinstance(lines := value.get("worker_lines"), list) else None,
+        worker_fetch_ms=real(value.get("worker_fetch_ms"), _DAY_MS),
         worker_repeat=_worker_line(entry) if isinstance(entry := value.get("worker_repeat"), dict) else None,
         fetch_repeat=_worker_line(entry) if isinstance(entry := value.get("fetch_repeat"), dict) else None,
         samples=_samples(entry) if isinstance(entry := value.get("samples"), dict) else None,

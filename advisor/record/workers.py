@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import mmap
 import os
+import statistics
 import struct
 import sys
 import threading
@@ -32,9 +33,14 @@ _HEAD = struct.Struct("iid")
 """Of a worker: the recording that it counted, its lines, and its processor time in s."""
 _LINE = struct.Struct("dH")
 """Of a line: its processor time in s, and the bytes of its text behind it."""
+_FETCHES = struct.Struct("q")
+"""Of a worker, behind its head: the batches that it has put together, and behind that the ms of the last of them."""
+_FETCHES_AT, _MOST_FETCHES = 64, 32
 _MOST_WORKERS, _MOST_LINES, _BYTES = 64, 63, 512
 _SLOT = (_MOST_LINES + 1) * _BYTES
 _LEAST_SHARE, _MOST_NAMED = 0.02, 8
+_LEAST_FETCHES = 8
+"""Batches of all workers from which on the median is told."""
 
 _LARGER = 2
 """Times the pixels that are delivered, from which on a picture is larger: half of the work on it and more is not kept."""
@@ -82,11 +88,17 @@ class Workers:
     def summary(self, pixels: int | None) -> dict[str, Any]:
         """Return the fields of ``Recorded``; *pixels* are those of a picture as it is delivered, None without any.
 
-        ``worker_lines`` are the lines that took most of the workers' processor time, None where no worker counted.
+        ``worker_lines`` are the lines that took most of the workers' processor time, None where no worker counted;
+        ``worker_fetch_ms`` is what a worker takes for a batch, in the median, None likewise.
         """
         spent, total = self._spent()
+        fetched = self._fetched()
+        took = round(statistics.median(fetched), 4) if len(fetched) >= _LEAST_FETCHES else None
         if spent is None:
-            return {"worker_lines": None}
+            return {"worker_lines": None, "worker_fetch_ms": took}
+        return {"worker_fetch_ms": took} | self._lines(spent, total, pixels)
+
+    def _lines(self, spent: dict[Line, float], total: float, pixels: int | None) -> dict[str, Any]:
         lines, same = dict[Place, dict[str, float]](), dict[Place, float]()
         for (file, line, function, work), took in spent.items():
             place = (file, line, function)
@@ -140,6 +152,15 @@ class Workers:
                 spent[place] = spent.get(place, 0.0) + took
         return spent if counted else None, total
 
+    def _fetched(self) -> list[float]:
+        """Return the ms of the batches that workers have put together last."""
+        found = list[float]()
+        for slot in range(_SLOT, (_MOST_WORKERS + 1) * _SLOT, _SLOT) if self._memory is not None else ():
+            assert self._memory is not None
+            count = min(_FETCHES.unpack_from(self._memory, slot + _FETCHES_AT)[0], _MOST_FETCHES)
+            found += struct.unpack_from(f"{count}d", self._memory, slot + _FETCHES_AT + _FETCHES.size)
+        return found
+
     # ---- in a worker
 
     def watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,6 +171,7 @@ class Workers:
             ended = threading.Event()
             if self._memory is not None and os.getpid() != self._pid:
                 _Counter(self._memory, self._first, ended, _worker_code).start()
+                _time_fetches(self._memory, self._first)
             try:
                 return original(*args, **options)
             finally:
@@ -158,6 +180,35 @@ class Workers:
         replaced: Any = _worker_loop
         _worker_code = replaced.__code__
         return _worker_loop
+
+
+def _time_fetches(memory: mmap.mmap, first: int) -> None:
+    """Have this worker write down what it takes for each batch but the first, which finds caches cold and memory new."""
+    from torch.utils.data import get_worker_info
+    from torch.utils.data._utils import fetch
+
+    count = -1
+
+    def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def _fetch(*args: Any, **options: Any) -> Any:
+            nonlocal count
+            begun = time.perf_counter()
+            batch = original(*args, **options)
+            took, info, count = time.perf_counter() - begun, get_worker_info(), count + 1
+            if count > 0 and info is not None and info.num_workers <= _MOST_WORKERS:
+                at = ((first + info.id) % _MOST_WORKERS + 1) * _SLOT + _FETCHES_AT
+                place = (count - 1) % _MOST_FETCHES
+                struct.pack_into("d", memory, at + _FETCHES.size + 8 * place, 1e3 * took)
+                _FETCHES.pack_into(memory, at, count)
+            return batch
+
+        return _fetch
+
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        kind: Any = getattr(fetch, name, None)
+        if kind is not None:
+            kind.fetch = timed(kind.fetch)
 
 
 class _Counter(threading.Thread):

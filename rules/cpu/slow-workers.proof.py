@@ -83,3 +83,26 @@ def eight_cores_of_which_five_keep_up() -> TraceBuilder:
 @fires(cost_ms=6.0, setting="DataLoader(num_workers=2) at train.py:42")
 def two_cores_on_which_no_number_is_named() -> TraceBuilder:
     return training(6000).ran_with(cores=2, threads=2, loaders=[LOADER])
+
+
+def fetching(ms: float, *, workers: int = 8, cores: int = 2) -> TraceBuilder:
+    """Steps of 10 ms of which 6 are waited, while each of the *workers* takes *ms* for a batch."""
+    loader = Loader(workers, file="train.py", line=42)
+    return training(6000, workers=workers).ran_with(cores=cores, threads=1, loaders=[loader], worker_fetch_ms=ms)
+
+
+@fires(cost_ms=6.0, fix="Fewer workers than cores, or none where samples lie ready in memory", setting="DataLoader(num_workers=8) at train.py:42 → 1")
+def eight_workers_on_two_cores_that_fetch_quickly() -> TraceBuilder:
+    return fetching(1.5)
+
+
+# A batch takes a worker as long as is waited for it: loading in the main process returns nothing.
+@quiet
+def eight_workers_on_two_cores_whose_samples_take_long() -> TraceBuilder:
+    return fetching(6.0)
+
+
+# There is a core for each: how long a worker takes says nothing of the main process, and the range begins at nothing.
+@fires(cost_ms=6.0, fix="More workers where cores or storage have room, else less work per sample")
+def two_workers_on_two_cores_that_fetch_quickly() -> TraceBuilder:
+    return fetching(1.5, workers=2)

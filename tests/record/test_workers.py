@@ -60,11 +60,14 @@ def test_the_line_that_takes_a_workers_time(tmp_path: Path) -> None:
     assert heaviest["share"] > 0.6
     assert settings["workers_cores"] > 0.05
     assert settings["own_cores"] > 0
+    # A batch of two samples adds 1.2 million numbers: 5 ms on the fastest processor, in one of which Python adds 200 million a second.
+    assert settings["worker_fetch_ms"] > 5
 
 
 def test_workers_that_are_not_forked_tell_nothing(tmp_path: Path) -> None:
     settings = recorded(tmp_path, "spawn")
     assert "worker_lines" not in settings
+    assert "worker_fetch_ms" not in settings
     assert settings["workers_cores"] > 0.05
 
 
