@@ -91,7 +91,11 @@ def fetching(ms: float, *, workers: int = 8, cores: int = 2) -> TraceBuilder:
     return training(6000, workers=workers).ran_with(cores=cores, threads=1, loaders=[loader], worker_fetch_ms=ms)
 
 
-@fires(cost_ms=6.0, fix="Fewer workers than cores, or none where samples lie ready in memory", setting="DataLoader(num_workers=8) at train.py:42 → 1")
+@fires(
+    cost_ms=6.0,
+    fix="Fewer workers than cores, or none where samples lie ready in memory",
+    setting="DataLoader(num_workers=8) at train.py:42 → 1",
+)
 def eight_workers_on_two_cores_that_fetch_quickly() -> TraceBuilder:
     return fetching(1.5)
 

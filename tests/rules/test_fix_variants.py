@@ -85,8 +85,8 @@ BY_ROWS = {
     "cpu/unfused-optimizer", "kernels/foreach-optimizer", "kernels/single-tensor-optimizer", "gradient/zeroing-fill",
     "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros", "gradient/adding-wait",
     "sync/debug-api", "gpu-idle/foreach-grouping",
-    "kernels/slow-optimizer", "gradient/dense-embedding", "cpu/micro-batch-copies", "cpu/micro-batch-reduction", "gradient/repeated-backward",
-    "gradient/l1-penalty", "gradient/l2-penalty",
+    "kernels/slow-optimizer", "gradient/dense-embedding", "cpu/micro-batch-copies", "cpu/micro-batch-reduction",
+    "gradient/repeated-backward", "gradient/l1-penalty", "gradient/l2-penalty",
 }  # fmt: skip
 
 
