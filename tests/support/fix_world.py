@@ -561,6 +561,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "distributed/slow-gpu": _small,
     "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "cpu/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
+    "cpu/micro-batch-copies": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "kernels/for-loop-indexing": lambda scope: {
         "scale": torch.rand(BATCH),
         "index": torch.tensor([0, 2]),
