@@ -18,6 +18,7 @@ from advisor.frames.patterns.operands import keys, numbers
 from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
+from advisor.intervals import Bools, Ints
 
 _UPSAMPLE = re.compile(r"^aten::_?upsample_(?:nearest|nearest_exact|linear|bilinear|bicubic|trilinear)[123]d(?:_aa)?$")
 _CONVOLUTION = re.compile(r"^aten::(?:conv[123]d|convolution)$")
@@ -187,14 +188,30 @@ def _before_dropping(tree: Tree) -> list[_Order]:
     if not 0 < len(nodes) <= _MOST or not _drops(tree, uses):
         return []
     kinds, of = keys(tree, nodes, "dims", "concrete")
-    facts = [_pointwise(names[name], tree.shapes.operands(dims), tree.texts(values)) for name, dims, values in kinds]
     found = []
-    for node, which in zip(nodes.tolist(), of.tolist(), strict=True):
-        fact = facts[which]
-        order = None if fact is None or size_of(fact[0]) < _LEAST else _dropped(uses, node, *fact)
-        if order is not None:
-            found.append(order)
+    for which, (name, dims, values) in enumerate(kinds):
+        fact = _pointwise(names[name], tree.shapes.operands(dims), tree.texts(values))
+        if fact is None or size_of(fact[0]) < _LEAST:
+            continue
+        calls = nodes[of == which]
+        dropped = [_dropped(uses, call, *fact) for call in calls[_dropped_next(uses, calls, *fact)].tolist()]
+        found += [order for order in dropped if order is not None]
     return found
+
+
+def _dropped_next(uses: Uses, calls: Ints, shape: Shape, place: int) -> Bools:
+    """Flag the layers of whose result the next operator that takes as much may drop positions: the others are done with."""
+    tree = uses.tree
+    behind = uses.next_behind(calls, size_of(shape))
+    out = behind >= 0
+    kinds, of = keys(tree, behind[out], "dims", "concrete")
+    names = tree.context.names
+    may = [
+        _left_of(names[name], tree.shapes.operands(dims), tree.texts(values), shape, place) is not None
+        for name, dims, values in kinds
+    ]
+    out[out] = np.array(may, np.bool_)[of]
+    return out
 
 
 def _drops(tree: Tree, uses: Uses) -> bool:
@@ -214,7 +231,7 @@ def _dropped(uses: Uses, call: int, shape: Shape, place: int) -> _Order | None:
         if count + 1 == _REACH:
             return None
         texts = tree.texts(int(tree.context.op_column(np.array([node]), "concrete")[0]))
-        left = _left(name, texts, shape, place) if taken == [shape] else None
+        left = _left_of(name, operands, texts, shape, place)
         if left is None:
             return None
         if left < 1:
@@ -226,6 +243,12 @@ def _dropped(uses: Uses, call: int, shape: Shape, place: int) -> _Order | None:
     inputs = tree.shapes.operands(int(tree.dims(np.array([call]))[0]))[1][1]
     order.of_layers, order.of_resized = kept, inputs / shape[place]
     return order
+
+
+def _left_of(name: str, operands: tuple[Shape, ...], texts: list[str] | None, shape: Shape, place: int) -> float | None:
+    """Part of the positions of a result of this *shape* that an operator leaves which takes it alone; None as of :func:`_left`."""
+    taken = [one for one in operands if size_of(one) == size_of(shape)]
+    return _left(name, texts, shape, place) if taken == [shape] else None
 
 
 def _left(name: str, texts: list[str] | None, shape: Shape, place: int) -> float | None:

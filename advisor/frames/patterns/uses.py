@@ -13,7 +13,7 @@ import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Bools, Ints, coded
+from advisor.intervals import Bools, Ints, coded, fetch
 from advisor.timeline.calls import BACKWARD, OP
 
 PRODUCTS = {
@@ -56,6 +56,16 @@ class Uses:
             if host.thread[node] != host.thread[call] or self._step[place] != step:
                 return
             yield node, self.tree.context.names[host.name[node]], self._operands[self._of.ravel()[place]]
+
+    def next_behind(self, calls: Ints, size: int) -> Ints:
+        """Node of the first that each of some calls among them has behind it, as :meth:`behind` has it; -1 without one."""
+        host, here = self.tree.host, self.taking(size)
+        at = np.searchsorted(self.nodes, calls)
+        first = np.searchsorted(here, at, side="right")
+        place = fetch(here, np.where(first < len(here), first, -1))
+        node = fetch(self.nodes, place)
+        same = (place >= 0) & (host.thread[node] == host.thread[calls]) & (self._step[place] == self._step[at])
+        return np.where(same, node, -1)
 
 
 def _holds(operands: tuple[Shape, ...], size: int) -> bool:
