@@ -5,13 +5,14 @@ Claims, the replay and the timeline ask the frame; nothing else knows frames by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.frames.schema import Schema
+from advisor.frames.schema import Column, Schema
 from advisor.intervals import EMPTY, Bools, Ints, Spans, summed, union
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
@@ -124,6 +125,16 @@ class Frame:
             one[at] = True
             out[at] = int(ledger.dur_ns[np.intersect1d(self.owns(context, one), segments)].sum())
         return out
+
+
+def each(make: Callable[[], Mapping[str, object]], names: Iterable[str | Column]) -> dict[str, Callable[[], object]]:
+    """A maker for each of some columns that are made together, once at most: when the first of them is asked for."""
+    made = cache(make)
+
+    def column(name: str) -> object:
+        return made()[name]
+
+    return {name: partial(column, name) for name in (name if isinstance(name, str) else name.name for name in names)}
 
 
 def assemble(makers: Makers, names: Sequence[str]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pandas as pd
 from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
-from advisor.frames.chains import EPILOGUES, Sorts, chains
-from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
+from advisor.frames.chains import EPILOGUES, Chains, Sorts, chains
+from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Makers, Rows, assemble, each, owns_work
 from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
 from advisor.frames.own_products import own_products
@@ -121,68 +122,112 @@ def kernels(context: Context) -> Ints:
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    frame = context.common_of_work(kernels(context))
-    frame |= _by_name(context) | _event_columns(context) | _of_replays(context, frame)
-    frame |= (
-        limit_columns(context, None) | reason_columns(context) | _origins(context, np.asarray(frame["kind"]) == "gemm")
-    )
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return assemble(makers(context), SCHEMA.names())
 
 
-def _of_replays(context: Context, frame: dict[str, Any]) -> dict[str, object]:
-    """Columns of the place of replayed kernels, where it is known: that of their launch in the capture or an eager step."""
-    origins = context.once(graph_origins)
-    if origins is None:
-        return {"origin": context.labels(np.full(len(kernels(context)), -1, np.int64), ())}
-    known = np.array([kind is not None for kind in origins.kind], np.bool_)
-    columns: dict[str, object] = {
-        name: pd.Categorical(
-            np.where(known, np.array(getattr(origins, name), np.object_), np.asarray(frame[name], np.object_))
-        )
-        for name in ("op", "module", "file", "function", "library")
+def makers(context: Context) -> Makers:
+    """Give a maker for each column."""
+    return _of_replays(context, context.common_makers_of_work(kernels(context))) | {
+        **_by_name(context),
+        **_event_columns(context),
+        **_origins(context),
+        **each(lambda: limit_columns(context, None), LIMITS),
+        **each(lambda: reason_columns(context), REASON_COLUMNS),
     }
-    return columns | {"line": np.where(known, origins.line, frame["line"]), "origin": pd.Categorical(origins.kind)}
 
 
-def _by_name(context: Context) -> dict[str, object]:
+def _of_replays(context: Context, common: Makers) -> dict[str, Callable[[], object]]:
+    """The *common* columns, in which those of the place of replayed kernels are, where it is known, those of their launch in
+    the capture or an eager step."""
+    known = cache(lambda: np.array([kind is not None for kind in _origin(context, "kind")], np.bool_))
+
+    def text(name: str) -> object:
+        if context.once(graph_origins) is None:
+            return common[name]()
+        column = np.asarray(common[name](), np.object_)
+        return pd.Categorical(np.where(known(), np.array(_origin(context, name), np.object_), column))
+
+    def line() -> object:
+        origins = context.once(graph_origins)
+        return common["line"]() if origins is None else np.where(known(), origins.line, np.asarray(common["line"]()))
+
+    def origin_of() -> object:
+        if context.once(graph_origins) is None:
+            return context.labels(np.full(len(kernels(context)), -1, np.int64), ())
+        return pd.Categorical(_origin(context, "kind"))
+
+    texts: dict[str, Callable[[], object]] = {
+        name: partial(text, name) for name in ("op", "module", "file", "function", "library")
+    }
+    return {**common, **texts, "line": line, "origin": origin_of}
+
+
+def _origin(context: Context, name: str) -> list[str | None]:
+    """A column of the origins of replayed kernels, which there are."""
+    found: list[str | None] = getattr(context.once(graph_origins), name)
+    return found
+
+
+def _by_name(context: Context) -> dict[str, Callable[[], object]]:
     """Columns on what each kernel's name says, and on its neighbours of the same sort."""
     work, rows = context.recording.work, kernels(context)
-    info, name = context.kernel_names, work.name[rows]
-    at = np.searchsorted(np.fromiter(info, np.int64, len(info)), name)
+    info, by_row = context.kernel_names, _by_row(context)
 
-    def by_row(values: list[Any], kind: type) -> Ints:
-        return np.array(values, kind)[at] if len(values) else np.zeros(0, kind)
+    def flags(holds: Callable[[KernelName], bool]) -> Bools:
+        return by_row([holds(k) for k in info.values()], np.bool_).astype(np.bool_)
 
-    kinds = sorted({k.kind for k in info.values()})
-    kind = context.labels(by_row([kinds.index(k.kind) for k in info.values()], np.int64), kinds)
-    unknown = by_row([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
-    tensor = by_row([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
-    alignment = by_row([k.alignment or 0 for k in info.values()], np.int64)
-    pointwise = by_row([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
-    found = chains(context, _sorts(context, by_row))
-    beside = _at_convolution(context, by_row([_KIND.get(k.kind, _OTHER) for k in info.values()], np.int64))
-    turns = by_row([k.kind == "layout" for k in info.values()], np.bool_).astype(np.bool_)
+    def kinds() -> pd.Categorical:
+        table = sorted({k.kind for k in info.values()})
+        return context.labels(by_row([table.index(k.kind) for k in info.values()], np.int64), table)
+
+    def alignment() -> object:
+        known = by_row([k.alignment or 0 for k in info.values()], np.int64)
+        return pd.arrays.IntegerArray(known.astype(np.int64), known == 0)
+
+    kind = cache(kinds)
+    beside = cache(
+        lambda: _at_convolution(context, by_row([_KIND.get(k.kind, _OTHER) for k in info.values()], np.int64))
+    )
     return {
-        "name": context.labels(name, context.names),
+        "name": lambda: context.labels(work.name[rows], context.names),
         "kind": kind,
         "class": kind,
-        "tensor_cores": context.boolean(tensor, unknown),
-        "dtype": pd.Categorical(context.kernel_dtypes),
-        "full_rate_double": doubles.full_rate(context, rows, np.asarray(kind) == "gemm"),
-        "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
-        "chain_length": found.length,
-        "chain_id": found.number,
-        "gated": found.gated,
-        "epilogue": context.labels(found.epilogue, EPILOGUES),
-        "norm_chain": found.around_norm,
-        "short_run": short_runs(
-            context, ~by_row([k.kind in _NOT_FUSED for k in info.values()], np.bool_).astype(np.bool_)
+        "tensor_cores": lambda: context.boolean(
+            flags(lambda k: k.tensor_cores is True), flags(lambda k: k.tensor_cores is None)
         ),
-        "pointwise": pointwise,
+        "dtype": lambda: pd.Categorical(context.kernel_dtypes),
+        "full_rate_double": lambda: doubles.full_rate(context, rows, np.asarray(kind()) == "gemm"),
+        "alignment": alignment,
+        "chain_length": lambda: context.once(_chains).length,
+        "chain_id": lambda: context.once(_chains).number,
+        "gated": lambda: context.once(_chains).gated,
+        "epilogue": lambda: context.labels(context.once(_chains).epilogue, EPILOGUES),
+        "norm_chain": lambda: context.once(_chains).around_norm,
+        "short_run": lambda: short_runs(context, ~flags(lambda k: k.kind in _NOT_FUSED)),
+        "pointwise": lambda: flags(lambda k: k.pointwise),
         "at_convolution": beside,
-        "convolution_dims": context.known(layouts.convolution_dims(context, work.launch[rows])),
-        "layout_gain": layouts.layout_gain(context, work.launch[rows], turns & beside),
+        "convolution_dims": lambda: context.known(layouts.convolution_dims(context, work.launch[rows])),
+        "layout_gain": lambda: layouts.layout_gain(
+            context, work.launch[rows], flags(lambda k: k.kind == "layout") & beside()
+        ),
+        "odd_sizes": lambda: _odd_sizes(context, np.asarray(kind()) == "gemm"),
     }
+
+
+def _by_row(context: Context) -> Callable[[list[Any], type], Ints]:
+    """Give each kernel the value of its name, of a list of values in the order of ``kernel_names``."""
+    codes = np.fromiter(context.kernel_names, np.int64, len(context.kernel_names))
+    at = np.searchsorted(codes, context.recording.work.name[kernels(context)])
+    return lambda values, kind: np.array(values, kind)[at] if len(values) else np.zeros(0, kind)
+
+
+def _chains(context: Context) -> Chains:
+    return chains(context, _sorts(context, _by_row(context)))
+
+
+def _odd_sizes(context: Context, products: Bools) -> object:
+    odd, known = origin.odd_sizes(context, context.recording.work.launch[kernels(context)], products)
+    return context.boolean(odd, ~known)
 
 
 _NOT_FUSED = frozenset(("gemm", "conv", "attention", "communication", "optimizer", "graph"))
@@ -247,38 +292,45 @@ def _at_convolution(context: Context, kind: Ints) -> Bools:
     return flags
 
 
-def _event_columns(context: Context) -> dict[str, object]:
+def _event_columns(context: Context) -> dict[str, Callable[[], object]]:
     """Columns that the trace holds of each kernel and of its launch."""
     work, rows = context.recording.work, kernels(context)
     launch = work.launch[rows]
-    size = np.array([_product(raw) for raw in context.recording.recorded.raws], np.int64)
+    sizes = cache(lambda: np.array([_product(raw) for raw in context.recording.recorded.raws], np.int64))
 
     def column(name: str) -> Ints:
         return context.work_column("kernel", name, rows)
 
-    operand_types = context.labels(context.op_column(launch, "types"), context.shape_texts)
-    grid, block = size[column("grid")], size[column("block")]
-    grid = np.where(_counts_threads(context, launch) & (block > 0), grid // np.maximum(block, 1), grid)
+    def block() -> Ints:
+        threads: Ints = sizes()[column("block")]
+        return threads
+
+    @cache
+    def grid() -> Ints:
+        blocks = sizes()[column("grid")]
+        return np.where(_counts_threads(context, launch) & (block() > 0), blocks // np.maximum(block(), 1), blocks)
+
+    operand_types = cache(lambda: context.labels(context.op_column(launch, "types"), context.shape_texts))
     return {
-        "own_product": own_products(context, rows),
-        "linked": launch >= 0,
-        "correlation": work.correlation[rows],
-        "launch_ns": context.known(fetch(context.recording.host.start, launch)),
-        "graph": np.isin(launch, context.graph_nodes),
-        "grid_blocks": context.known(grid),
-        "block_threads": context.known(block),
-        "registers": context.known(column("registers")),
-        "shared_bytes": context.known(column("shared")),
-        "blocks_per_sm": _blocks_per_sm(context, column("blocks_per_sm").astype(np.float64), grid),
-        "warps_per_sm": column("warps_per_sm").astype(np.float64),
-        "occupancy": context.occupancy,
-        "phase": context.phase(launch),
-        "fused": _fused(context, work.name[rows]),
-        **_generated(context, launch),
-        "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
+        "own_product": lambda: own_products(context, rows),
+        "linked": lambda: launch >= 0,
+        "correlation": lambda: work.correlation[rows],
+        "launch_ns": lambda: context.known(fetch(context.recording.host.start, launch)),
+        "graph": lambda: np.isin(launch, context.graph_nodes),
+        "grid_blocks": lambda: context.known(grid()),
+        "block_threads": lambda: context.known(block()),
+        "registers": lambda: context.known(column("registers")),
+        "shared_bytes": lambda: context.known(column("shared")),
+        "blocks_per_sm": lambda: _blocks_per_sm(context, column("blocks_per_sm").astype(np.float64), grid()),
+        "warps_per_sm": lambda: column("warps_per_sm").astype(np.float64),
+        "occupancy": lambda: context.occupancy,
+        "phase": lambda: context.phase(launch),
+        "fused": lambda: _fused(context, work.name[rows]),
+        **each(lambda: _generated(context, launch), ("generated", "generated_sizes", "fused_lines")),
+        "shapes": lambda: context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "operand_types": operand_types,
         "dtypes": operand_types,
-        "exposed_ns": exposed(context, rows),
+        "exposed_ns": lambda: exposed(context, rows),
     }
 
 
@@ -331,27 +383,29 @@ def _blocks_per_sm(context: Context, recorded: Floats, grid: Ints) -> Floats:
     return found
 
 
-def _origins(context: Context, products: Bools) -> dict[str, object]:
+def _origins(context: Context) -> dict[str, Callable[[], object]]:
     """Columns on what each kernel was launched for."""
     work, rows = context.recording.work, kernels(context)
     launch, start, end = work.launch[rows], work.start[rows], work.end[rows]
-    odd, known = origin.odd_sizes(context, launch, products)
-    op, user = origin.places(context, launch)
-    outer = origin.outermost_ops(context, launch)
+    outer = cache(lambda: origin.outermost_ops(context, launch))
+
+    def place_share() -> object:
+        op, user = origin.places(context, launch)
+        return np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0)
+
     return {
-        "added_to_zeros": added_to_zeros(context, rows, outer),
-        "converts": context.labels(converted(context, rows), CONVERTED),
-        "update_operators": _update_operators(context, rows),
-        "outer_op": context.labels(outer, context.names),
-        "host_ns": origin.host_time(context, launch),
-        "in_attention": _in_attention(context, rows),
-        "math_attention": origin.in_math_attention(context, launch),
-        "odd_sizes": context.boolean(odd, ~known),
-        "alone_ns": origin.alone_ns(work.device[rows], start, end),
-        "awaited_ns": context.ledger.cost(len(work), "other_device")[rows],
-        "unlabelled_share": _unlabelled_share(context, launch),
-        **of_work(context, rows),
-        "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
+        "added_to_zeros": lambda: added_to_zeros(context, rows, outer()),
+        "converts": lambda: context.labels(converted(context, rows), CONVERTED),
+        "update_operators": lambda: _update_operators(context, rows),
+        "outer_op": lambda: context.labels(outer(), context.names),
+        "host_ns": lambda: origin.host_time(context, launch),
+        "in_attention": lambda: _in_attention(context, rows),
+        "math_attention": lambda: origin.in_math_attention(context, launch),
+        "alone_ns": lambda: origin.alone_ns(work.device[rows], start, end),
+        "awaited_ns": lambda: context.ledger.cost(len(work), "other_device")[rows],
+        "unlabelled_share": lambda: _unlabelled_share(context, launch),
+        **each(lambda: of_work(context, rows), OF_WORK),
+        "place_share": place_share,
     }
 
 
@@ -424,4 +478,5 @@ FRAME = Frame(
     owns=owns_work(kernels),
     no_op=IN_PYTHON,
     unlinked=NOT_LINKED,
+    makers=makers,
 )

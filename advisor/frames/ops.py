@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 
 from advisor.frames.beside_gpu import idle_inside
 from advisor.frames.foreach import fallbacks
-from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, owns_parts
+from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, each, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.positions import masked, padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -109,11 +108,7 @@ def makers(context: Context) -> Makers:
     kinds = cache(lambda: op_kinds(context.names, host.name[rows]))
     inside = cache(lambda: launched_inside(context))
     ruled_out = cache(lambda: masked(context, rows))
-    limits = cache(lambda: limit_columns(context, rows))
-    of_limits: dict[str, Callable[[], object]] = {
-        limit.name: lambda name=limit.name: limits()[name]  # type: ignore[misc]
-        for limit in LIMITS
-    }
+    of_limits = each(lambda: limit_columns(context, rows), LIMITS)
     return {
         **context.common_makers(host.start[rows], host.end[rows] - host.start[rows], lambda: _cost(context), rows),
         "name": lambda: context.labels(host.name[rows], context.names),
@@ -142,7 +137,7 @@ def makers(context: Context) -> Makers:
         "masked_share": lambda: ruled_out()[0],
         "masked_tiles": lambda: ruled_out()[1],
         **of_limits,
-        "bf16_pays": lambda: _bf16_pays(context, np.asarray(limits()["flops"], np.float64)),
+        "bf16_pays": lambda: _bf16_pays(context, np.asarray(of_limits["flops"](), np.float64)),
     }
 
 

@@ -210,7 +210,7 @@ def _passes_ns(trace: Trace) -> int:
 def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
     """Sum up the kernels of the device inside the steps (in the window, without steps): a row for each kernel, operator and
     shapes, those that took longest; and how many kernels, and ns, there are in all."""
-    frame = trace.frame("kernels")
+    frame = trace.frame("kernels", ("device", "class", "step", "name", "op", "shapes", "dur_ns"))
     on_device = (frame["device"].to_numpy() == trace.device) & ~(frame["class"] == "communication").to_numpy()
     inside = on_device & ((frame["step"].to_numpy() >= 0) | (trace.step_count == 0))
     chosen = frame.loc[inside, ["name", "op", "shapes", "dur_ns"]]
@@ -268,5 +268,5 @@ def _before(trace: Trace, collectives: pd.DataFrame) -> tuple[Ints, Ints]:
     if trace.context.cpu_program:  # rows of the ledger are operators there
         return out, np.zeros(len(start), np.int64)
     product = np.zeros(len(trace.context.recording.work) + 1, np.bool_)  # the last place is for no work
-    product[trace.context.kernel_rows] = (trace.frame("kernels")["class"] == "gemm").to_numpy()
+    product[trace.context.kernel_rows] = (trace.frame("kernels", ("class",))["class"] == "gemm").to_numpy()
     return out, between(ledger.through("compute") & product[ledger.row])

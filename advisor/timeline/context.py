@@ -356,14 +356,18 @@ class Context:
 
     def common_of_work(self, rows: Ints, cost: Ints | None = None) -> dict[str, object]:
         """The common columns of pieces of GPU work: indices into ``Recording.work``. They cost what they own."""
+        return {name: make() for name, make in self.common_makers_of_work(rows, cost).items()}
+
+    def common_makers_of_work(self, rows: Ints, cost: Ints | None = None) -> dict[str, Callable[[], object]]:
+        """Makers of the same columns, as :meth:`common_makers`."""
         work = self.recording.work
-        return self.common(
-            start=work.start[rows],
-            dur=work.end[rows] - work.start[rows],
-            cost=self.work_cost[rows] if cost is None else cost,
-            node=work.launch[rows],
-            device=work.device[rows],
-            stream=work.stream[rows],
+        return self.common_makers(
+            work.start[rows],
+            work.end[rows] - work.start[rows],
+            lambda: self.work_cost[rows] if cost is None else cost,
+            work.launch[rows],
+            work.device[rows],
+            work.stream[rows],
         )
 
     @cached_property

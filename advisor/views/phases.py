@@ -31,7 +31,9 @@ def phases_of(trace: Trace) -> list[Phase]:
     if not found:
         return []
     work, of_work = context.recording.work, context.once(batches).of_work
-    kinds = _kinds(trace.frame("kernels"), context.once(batches).samples[context.kernel_rows])
+    kinds = _kinds(
+        trace.frame("kernels", ("kind", "name", "op", "module")), context.once(batches).samples[context.kernel_rows]
+    )
     row_of = np.full(len(work), -1, np.int64)
     row_of[context.kernel_rows] = np.arange(len(context.kernel_rows))
     by_phase: dict[tuple[str, str], list[tuple[Batch, int, Ints]]] = {}
@@ -72,7 +74,7 @@ def _phase(
     busy_ns = sum(busy.length for busy in spans)
     every = np.concatenate([rows for _, _, rows in members])
     kernels = row_of[every[work.kind[every] == KERNEL]]
-    time = trace.frame("kernels")["dur_ns"].to_numpy()[kernels]
+    time = (work.end - work.start)[trace.context.kernel_rows[kernels]]
     count = len(members)
     sequences, tokens = (_sum([getattr(batch, field) for batch, _, _ in members]) for field in ("sequences", "tokens"))
     ms = total_ns / len(spans) / 1e6 if spans else None

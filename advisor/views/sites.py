@@ -176,7 +176,7 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
     step = np.maximum(place[recording.step_of(work.start[rows])], 0)
     back = np.full(len(work), -1, np.int64)
     back[rows] = np.arange(len(rows))
-    limits = trace.frame("kernels")["limit_ns"].to_numpy(np.float64, na_value=np.nan)
+    limits = trace.frame("kernels", ("limit_ns",))["limit_ns"].to_numpy(np.float64, na_value=np.nan)
     limit = np.where(number >= 0, np.append(limits, np.nan)[number], np.nan)
     return _Table(
         columns,

@@ -97,7 +97,7 @@ def _by_weights(trace: Trace, chosen: pd.DataFrame, known: dict[str, tuple[int, 
 
 def _grids(trace: Trace) -> dict[str, list[float]]:
     """Return calls and thread blocks a step of the heaviest kernels whose grids were recorded."""
-    kernels = trace.frame("kernels")
+    kernels = trace.frame("kernels", ("grid_blocks", "class", "name", "dur_ns"))
     kernels = kernels[kernels["grid_blocks"].notna() & (kernels["class"] != "communication")]
     if not len(kernels):
         return {}

@@ -52,7 +52,7 @@ def trace(tmp_path: Path) -> Trace:
 
 def test_columns_that_are_made_one_by_one_are_those_of_the_whole_frame(trace: Trace) -> None:
     several = [name for name in FRAMES if FRAMES[name].makers is not None]
-    assert set(several) == {"ops", "launches"}
+    assert set(several) == {"ops", "launches", "kernels"}
     for name in several:
         columns = SCHEMAS[name].names()
         parts = {column: trace.frame(name, (column,)) for column in columns}
