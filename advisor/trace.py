@@ -16,7 +16,7 @@ from advisor.errors import UsageError
 from advisor.frames import FRAMES
 from advisor.hardware import Hardware
 from advisor.intervals import Bools, Ints
-from advisor.reading import stream
+from advisor.reading import machine, stream
 from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, machine_of, public
 from advisor.timeline.context import Context
@@ -269,6 +269,7 @@ class Trace:
         from advisor.frames.values import as_declared
 
         frame = FRAMES[name]
+        machine.give_back(self.events)
         if columns is not None and frame.makers is not None:
             return as_declared(frame.table(self._context, columns), frame.schema)
         self._frames[name] = as_declared(frame.build(self._context), frame.schema)

@@ -42,7 +42,9 @@ def fallbacks(context: Context) -> Fallbacks:
         np.stack([host.name[host.parent[children]], host.name[children]]), axis=1, return_inverse=True
     )
     same = [kinds[call] in context.names[child] for call, child in pairs.T.tolist()]
-    children = children[np.array(same, np.bool_)[back.ravel()]] if len(children) else children
+    if not any(same):
+        return Fallbacks(tensors, inside)
+    children = children[np.array(same, np.bool_)[back.ravel()]]
     tensors = summed(host.parent[children], 1, host.size).astype(np.int32)
     slow = tensors >= 2
     ops = np.flatnonzero(host.group == OP)

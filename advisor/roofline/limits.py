@@ -15,7 +15,7 @@ import numpy.typing as npt
 from advisor import hardware
 from advisor.hardware.rates import Rates
 from advisor.intervals import Bools, Ints, coded, distinct
-from advisor.roofline.recording import Modelled, divided, modelled
+from advisor.roofline.recording import Modelled, divided_among, modelled
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
@@ -83,8 +83,8 @@ def limits(context: Context) -> Limits:
     nodes, back = coded(owner[mine])
     dur = (work.end[rows] - work.start[rows])[mine].astype(np.float64)
     part = dur / np.maximum(np.bincount(back, dur)[back], 1.0)
-    flops, moved = (figures[nodes] for figures in divided(recording, known))
-    least = divided(recording, known, least=True)[0][nodes]  # as many operations as the algorithm takes that ran
+    flops, moved = divided_among(recording, known, nodes)
+    least = divided_among(recording, known, nodes, least=True)[0]  # as many operations as the algorithm takes that ran
     out.flops[mine], out.bytes[mine] = flops[back] * part, moved[back] * part
     forms = known.form[nodes]
     matrix = np.array([work is not None and work.matrix for work in known.works], np.bool_)

@@ -148,12 +148,12 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
 def _expansions(recording: Recording, form: Ints) -> Ints:
     """Return per node the code of the shape that its first operand may be expanded from; -1 for none, and where strides tell."""
     host, table = recording.host, recording.tables.get("op")
-    out = np.full(host.size, -1, np.int64)
+    out = np.full(host.size, -1, np.int32)
     if table is None or any(recording.recorded.inputs[code] for code in distinct(table["strides"]).tolist()):
         return out
     expands = np.array([name in _EXPANDS for name in recording.names], np.bool_)
     ops = np.flatnonzero(host.group == OP)
-    dims = np.full(host.size, -1, np.int64)
+    dims = np.full(host.size, -1, np.int32)
     dims[host.node_of["op"]] = table["dims"]
     at = np.flatnonzero(expands[host.name[ops]])
     for step in range(_BEFORE, 0, -1):
@@ -199,7 +199,7 @@ def _shapes(recording: Recording, dims: int, kept: dict[int, tuple[Shape, ...]])
 def _neighbours(recording: Recording, nodes: Ints) -> Ints:
     """Return for each node codes of the shapes beside it: of the operator around it, its gradient, and those behind it."""
     host, table = recording.host, recording.tables["op"]
-    dims = np.full(host.size, -1, np.int64)
+    dims = np.full(host.size, -1, np.int32)
     dims[host.node_of["op"]] = table["dims"]
     out = np.full((len(nodes), _BEHIND + 2), -1, np.int64)
     # The operator around one says what it works on where it is the whole of which that is a part (…_backward_weight).
@@ -227,7 +227,7 @@ def _gradients(recording: Recording, nodes: Ints, dims: Ints) -> Ints:
     host, table = recording.host, recording.tables["op"]
     sequence, backward = table["sequence"], table["forward_thread"] >= 0
     rows = np.flatnonzero(backward & (sequence >= 0))
-    mine = np.full(host.size, -1, np.int64)
+    mine = np.full(host.size, -1, sequence.dtype)
     forward = ~backward
     mine[host.node_of["op"][forward]] = sequence[forward]
     numbers, first = np.unique(sequence[rows], return_index=True)
@@ -242,7 +242,7 @@ def _gradients(recording: Recording, nodes: Ints, dims: Ints) -> Ints:
 def _first_kernels(recording: Recording, nodes: Ints) -> Ints:
     """Return the name of the first piece of GPU work that each node's call launched; -1 for none."""
     host, work = recording.host, recording.work
-    name = np.full(host.size + 1, -1, np.int64)
+    name = np.full(host.size + 1, -1, np.int32)
     inside = fetch(host.attributes.op, work.launch)
     # The last assignment stays: from the last to the first.
     name[inside[::-1]] = work.name[::-1]
@@ -272,45 +272,56 @@ def divided(
     a convolution counts what the algorithm takes that ran, which may be less than the direct one (NaN for an FFT).
     """
     host = recording.host
-    if active is None:
-        active = np.zeros(host.size, np.bool_)
-        active[known.owner[known.owner >= 0]] = True
-    flops, moved = (_values(known, which) for which in ("flops", "bytes"))
     known_node = _flags([work is not None and work.known for work in known.works], known.form)
-    counts = known_node & active
-    flops[~known_node], moved[~known_node] = np.nan, np.nan
+    if active is None:
+        nodes = distinct(known.owner[known.owner >= 0])
+    else:
+        nodes = np.flatnonzero(known_node & active)
+    out = []
+    for which, own in zip(("flops", "bytes"), divided_among(recording, known, nodes, least=least), strict=True):
+        figures = np.maximum(np.where(known_node, _values(known, which, np.arange(host.size)), np.nan), 0)
+        figures[nodes] = own
+        out.append(figures)
+    return out[0], out[1]
+
+
+def divided_among(recording: Recording, known: Modelled, nodes: Ints, *, least: bool = False) -> tuple[Floats, Floats]:
+    """The same of *nodes* alone: those that do something themselves, of known work, each once and in order."""
+    host = recording.host
+    flops, moved = (_values(known, which, nodes) for which in ("flops", "bytes"))
     if least:
-        flops *= _algorithms(recording, known)
-    inner = np.flatnonzero(counts)
-    around = fetch(host.flow(np.where(counts, np.arange(host.size, dtype=np.int32), np.int32(-1))), host.parent[inner])
-    form = known.form[inner]
+        flops *= _algorithms(recording, known, nodes)
+    counts = np.zeros(host.size, np.bool_)
+    counts[nodes] = True
+    around = host.above(nodes, counts)
+    form = known.form[nodes]
     preparing = _flags([work is not None and work.kind in _PREPARING for work in known.works], form)
-    matrix = _flags([work is not None and work.matrix for work in known.works], known.form)
-    takes = (around >= 0) & ~preparing & (matrix[inner] | ~matrix[around])
-    inner, around = inner[takes], around[takes]
+    matrix = [work is not None and work.matrix for work in known.works]
+    outer = _flags(matrix, np.where(around >= 0, known.form[around], -1))
+    takes = (around >= 0) & ~preparing & (_flags(matrix, form) | ~outer)
+    inner, at = np.flatnonzero(takes), np.searchsorted(nodes, around[takes])
     for left in (flops, moved):
-        np.subtract.at(left, around, np.nan_to_num(left[inner]))
+        np.subtract.at(left, at, np.nan_to_num(left[inner]))
         np.maximum(left, 0, out=left)
     return flops, moved
 
 
-def _algorithms(recording: Recording, known: Modelled) -> Floats:
+def _algorithms(recording: Recording, known: Modelled, nodes: Ints) -> Floats:
     """Return per node the part of the direct convolution's operations that its kernels' algorithm takes; NaN for an FFT."""
-    out = np.ones(recording.host.size)
+    out = np.ones(len(nodes))
     code, back = coded(recording.work.name)
     shares = np.array([convolutions.share(recording.names[name]) for name in code.tolist()])[back.ravel()]
-    rows = np.flatnonzero((known.owner >= 0) & (shares < 1))
-    np.minimum.at(out, known.owner[rows], shares[rows])
-    direct = _flags([work is None or work.kind != "convolution" for work in known.works], known.form)
-    out[direct] = 1
+    rows = np.flatnonzero(np.isin(known.owner, nodes) & (shares < 1))
+    np.minimum.at(out, np.searchsorted(nodes, known.owner[rows]), shares[rows])
+    out[_flags([work is None or work.kind != "convolution" for work in known.works], known.form[nodes])] = 1
     out[out == 0] = np.nan
     return out
 
 
-def _values(known: Modelled, which: str) -> Floats:
-    """Return a figure of each node's work; NaN where it is not known."""
+def _values(known: Modelled, which: str, nodes: Ints) -> Floats:
+    """Return a figure of the work of each of some nodes; NaN where it is not known."""
     found = [
         np.nan if work is None or getattr(work, which) is None else float(getattr(work, which)) for work in known.works
     ]
-    values: Floats = np.array([*found, np.nan])[known.form]
+    values: Floats = np.array([*found, np.nan])[known.form[nodes]]
     return values

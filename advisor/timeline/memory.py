@@ -22,14 +22,16 @@ _COLUMNS = ("device", "bytes", "address", "allocated", "reserved", "thread")
 def instants(context: Context) -> dict[str, Ints]:
     """Events of the allocators in order of time, by column; ``start_ns`` and ``device`` (-1 for the host) as in all frames."""
     table = context.tables.get("instant") or dict.fromkeys((*_COLUMNS, "ts", "device_type"), np.zeros(0, np.int64))
-    order = np.argsort(table["ts"], kind="stable")
-    order = order[table["device_type"][order] != NO_DEVICE]
+    rows = np.argsort(table["ts"], kind="stable")
+    rows = rows[table["device_type"][rows] != NO_DEVICE]
+    # Where they stand in order, hundreds of thousands need no copy.
+    order = slice(None) if len(rows) == len(table["ts"]) and (rows[1:] > rows[:-1]).all() else rows
     events = {key: narrow(table[key][order]) for key in _COLUMNS}
     device = np.where(np.isin(table["device_type"][order], HOST_DEVICES), -1, events["device"])
     for own, worked in _numbers(context, distinct(device[device >= 0]).tolist()).items():
         device = np.where((events["device"] == own) & (device >= 0), worked, device)
     return events | {
-        "start_ns": table["ts"][order] - context.recording.zero_ns if len(order) else order,
+        "start_ns": table["ts"][order] - context.recording.zero_ns if len(table["ts"]) else table["ts"],
         "device": device,
     }
 
@@ -67,7 +69,8 @@ def behind_frees(context: Context, start: Ints, end: Ints) -> tuple[Ints, Ints]:
 def curve(context: Context) -> dict[str, Ints]:
     """Points of the curve where the trace has totals, in order of time."""
     events = context.once(instants)
-    known = events["allocated"] >= 0
+    has = events["allocated"] >= 0
+    known = slice(None) if has.all() else has
     points = {key: events[key][known] for key in ("device", "start_ns", "bytes")}
     reserved = np.maximum(events["reserved"][known], 0)
     return points | {"allocated_bytes": events["allocated"][known], "reserved_bytes": reserved}
