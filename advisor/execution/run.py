@@ -10,7 +10,6 @@ import msgspec
 
 from advisor.counting import counted
 from advisor.execution import pool, task
-from advisor.execution.cluster import cluster
 from advisor.execution.inputs import Inputs
 from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
@@ -79,6 +78,8 @@ class Workers:
     def results(self, addresses: Sequence[str], settings: task.Settings) -> Iterator[tuple[int, task.Result]]:
         """Work on the traces; yields the place of each among the addresses, in the order in which they are done."""
         if self.scheduler is not None:
+            from advisor.execution.cluster import cluster
+
             # The workers' disks are not this user's: nothing is cached there.
             reading = {name: value for name, value in settings.reading.items() if name != "cache"}
             return cluster(addresses, msgspec.structs.replace(settings, reading=reading), self.scheduler, self.say)

@@ -272,18 +272,22 @@ class _Clock:
                 lanes[lane] = ended[at] = done
                 at += 1
             if kind == WAIT:
-                waited = targets[node]
-                done = max([ended[piece] for piece in waited], default=ready)
-                least = ready + min(call, wait_ns)
+                done = ready
+                for piece in targets[node]:
+                    if ended[piece] > done:
+                        done = ended[piece]
+                least = ready + (call if call < wait_ns else wait_ns)
                 if done > ready:
-                    end = max(done + return_ns, least)
-                elif waited:
+                    done += return_ns
+                    end = done if done > least else least
+                elif targets[node]:
                     end = least
                 if free[node] and end > least:
                     end -= int((end - least) * free[node]) + lead[node]
             elif kind == BLOCKING:
-                least = ready + min(call, wait_ns)
-                end = max(max(ended[first:at]) + after[node], least)
+                least = ready + (call if call < wait_ns else wait_ns)
+                done = (ended[first] if at == first + 1 else max(ended[first:at])) + after[node]
+                end = done if done > least else least
                 if free[node]:
                     end -= int((end - least) * free[node]) + lead[node]
             elif kind == BATCH:
