@@ -213,7 +213,9 @@ class Evaluator:
 
     def _mean(self, name: str, rows: Bools, weight: Question, cost: Ints | None = None) -> float | None:
         mean = Question(f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)', weight.columns)
-        chosen = self.frame(name, _columns([mean], ["cost_ns"]), cost).loc[rows]
+        columns = _columns([mean], ["cost_ns"])
+        frame = self.frame(name, columns, cost)
+        chosen = frame.loc[rows, [column for column in columns if column in frame]]
         ((answer,),) = self._query(name, chosen, [mean], also=["cost_ns"])
         return None if answer is None else float(answer)
 

@@ -522,10 +522,10 @@ class _Run:
         weight = self.evaluator.weight(frame, rows)
         if (self.facts.get("devices_used") or 0) < 2 or weight is None:
             return []
-        table = self.evaluator.frame(frame, ("device", weight), cost)[rows]
+        table = self.evaluator.frame(frame, ("device", weight), cost)
         if "device" not in table:
             return []
-        device, part = table["device"].to_numpy(np.int64), table[weight].to_numpy(np.int64)
+        device, part = (table[name][rows].to_numpy(np.int64) for name in ("device", weight))
         by_device = {number: int(part[device == number].sum()) for number in distinct(device[device >= 0]).tolist()}
         least = _SMALL_PART * sum(by_device.values())
         return sorted((number for number in by_device if by_device[number] >= least), key=lambda n: -by_device[n])

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, alike, distinct
 
 Shape = tuple[int, ...]
 Operands = tuple[Shape, ...]
@@ -173,19 +173,21 @@ def _rows(name: str, operands: Operands) -> tuple[object, int, int] | None:
 def growing(tree: Tree, nodes: Ints, read: Reader, turns: int) -> tuple[Ints, Ints, Ints]:
     """Places in *nodes* of calls that are part of a growing sequence, with their length and the step by which it grows."""
     names, dims = tree.host.name[nodes], tree.dims(nodes)
-    pairs, back = np.unique(np.stack([names, dims]), axis=1, return_inverse=True)
-    facts = [read(tree.context.names[name], tree.shapes.operands(code)) for name, code in pairs.T.tolist()]
+    first_of, back = alike(names, dims)
+    pairs = zip(names[first_of].tolist(), dims[first_of].tolist(), strict=True)
+    facts = [read(tree.context.names[name], tree.shapes.operands(code)) for name, code in pairs]
     groups: dict[object, list[int]] = {}
     order = np.argsort(tree.host.start[nodes], kind="stable")
-    for place, code in zip(order.tolist(), back.ravel()[order].tolist(), strict=True):
+    thread = tree.host.thread[nodes[order]].tolist()
+    for place, code, on in zip(order.tolist(), back[order].tolist(), thread, strict=True):
         fact = facts[code]
         if fact is not None:
-            groups.setdefault((fact[0], int(tree.host.thread[nodes[place]])), []).append(place)
+            groups.setdefault((fact[0], on), []).append(place)
     places: list[int] = []
     lengths: list[int] = []
     steps: list[int] = []
     for members in groups.values():
-        known = [facts[code] for code in back.ravel()[members].tolist()]
+        known = [facts[code] for code in back[members].tolist()]
         length = np.array([fact[1] for fact in known if fact is not None], np.int64)
         added = np.array([fact[2] for fact in known if fact is not None], np.int64)
         for first, last, step in _chains(length, turns):
