@@ -98,6 +98,10 @@ class Evaluator:
             self._tables[name] = known, had | asked
         return known if cost is None else known.assign(cost_ns=cost)
 
+    def let_go(self, name: str) -> None:
+        """Let go of a frame that nothing more is asked of: where something is all the same, it is built again."""
+        self._tables.pop(name, None)
+
     def row(self, name: str) -> Mapping[str, Any] | None:
         """The row of a frame that has one, as plain values by column; None where it has more, or none."""
         if name not in self._rows:

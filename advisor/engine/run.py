@@ -313,7 +313,10 @@ class _Run:
         matches: list[tuple[Rule, Bools, Bools]] = []
         for frame in dict.fromkeys(rule.match.frame for rule in rules):
             on_frame = [rule for rule in rules if rule.match.frame == frame]
-            matches += self.having(frame, self.rows(frame, on_frame))
+            found = self.having(frame, self.rows(frame, on_frame))
+            if not found:
+                self.evaluator.let_go(frame)
+            matches += found
         return sorted(matches, key=lambda match: match[0].id)
 
     def rows(self, frame: str, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:

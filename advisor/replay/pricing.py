@@ -12,6 +12,7 @@ import numpy as np
 from advisor.engine import ranking
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
+from advisor.reading.machine import give_back
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
 from advisor.replay.effect import (
@@ -83,6 +84,7 @@ class Replay:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.graph = build(context)
+        give_back(context.recording.recorded.events)
         self.reason = ""
         if self.graph is None:
             self.reason = "nothing was recorded that could be run again"
