@@ -67,9 +67,7 @@ def propose(
             if known is not None and known.changes[0].after == changes[0].after:
                 known.findings.append(finding)
             else:
-                predicted = price(finding)
-                if edit.part and predicted is not None:
-                    predicted = Price(low=min(predicted.low, 0.0), high=predicted.high)
+                predicted = _of_part(edit, price(finding))
                 proposals.append(Proposal(edit, [finding], changes, predicted, request=request))
         if not served and finding.category != "profile":
             advice.append(_advice(finding, because))
@@ -83,14 +81,19 @@ def _price_among(proposals: Sequence[Proposal], analysis: Analysis, among: Among
     others = [finding for finding in analysis.findings if finding.saving is not None and finding.rule not in rules]
     behind = []
     for proposal in proposals:
-        proposal.alone = _alone(proposal.findings[0])
+        proposal.alone = _of_part(proposal.edit, _alone(proposal.findings[0]))
         if proposal.alone is not None or proposal.price is None:
             behind.append(proposal)
     if not others or not behind:
         return
     priced = {finding.rule: price(finding) for finding in among(rules).findings}
     for proposal in behind:
-        proposal.price = priced.get(proposal.findings[0].rule) or proposal.price
+        proposal.price = _of_part(proposal.edit, priced.get(proposal.findings[0].rule)) or proposal.price
+
+
+def _of_part(edit: Edit, whole: Price | None) -> Price | None:
+    """Return what an edit returns of a finding's saving: from nothing on, where it changes only part of what the finding costs."""
+    return whole if whole is None or not edit.part else Price(low=min(whole.low, 0.0), high=whole.high)
 
 
 def _alone(finding: Finding) -> Price | None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from support.fixing import finding, setting
 
 from advisor.fix.command import proposed
 from advisor.fix.project import Project
+from advisor.fix.propose import propose
 from advisor.pipeline import analyze
 from advisor.reading.program_settings import Optimizer
 from advisor.results.analysis import Analysis
+from advisor.results.fixes import Price
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 
@@ -90,3 +95,22 @@ def test_a_price_that_is_the_same_alone_is_not_asked_for_again(tmp_path: Path) -
     found = prices(training(table=False), tmp_path, asked)
     assert found == {"fused-optimizer": pytest.approx((0.4 * 21 / 26, 0.95 * 21 / 26), rel=1e-3)}
     assert asked == []
+
+
+def test_an_edit_that_does_part_of_a_fix_is_priced_from_nothing_on(tmp_path: Path) -> None:
+    """Rows that a collate function writes at once are some of the work on a batch; a worker takes all of it."""
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom torch.utils.data import DataLoader\n"
+        "def collate(batch):\n    x = torch.zeros(len(batch), 9)\n    for i, row in enumerate(batch):\n"
+        "        for j in range(len(row)):\n            x[i, j] = row[j]\n    return x\n"
+        "loader = DataLoader(data, collate_fn=collate, num_workers=0)\n"
+    )
+    found = finding("cpu/loader-wait", [setting("DataLoader", "num_workers", "0", 9)], line=4, share=(0.1, 0.3))
+    analysis = cast(Any, SimpleNamespace(findings=[found]))
+    proposals, _ = propose(
+        analysis, Project(tmp_path / "train.py", root=tmp_path), lambda _: analysis, cores=2, writes=False
+    )
+    assert [(one.edit.name, one.price) for one in proposals] == [
+        ("elements-at-once", Price(low=0.0, high=0.3)),
+        ("loader-workers", Price(low=0.1, high=0.3)),
+    ]
