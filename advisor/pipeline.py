@@ -39,6 +39,7 @@ from advisor.results.version import __version__
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
+from advisor.views.kernel_time import kernel_time
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.phases import phases_of
@@ -314,6 +315,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_modules=known.modules,
         distance_lines=known.lines,
         limit_ms=limit_ms,
+        kernel_time=kernel_time(trace.context),
         exchanges=exchanges(trace.context),
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,

@@ -14,6 +14,7 @@ from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
 from advisor.frames.chains import EPILOGUES, Chains, Sorts, chains
+from advisor.frames.families import families
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Makers, Rows, assemble, each, owns_work
 from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
@@ -44,6 +45,9 @@ SCHEMA = Schema(
         text("kind", "gemm, conv, attention, elementwise, reduction, normalization, softmax, copy, layout, communication, "
              "optimizer, embedding, pooling, sort, random, triton, graph (a replay recorded as one piece) or other; by name"),
         text("class", "the same: its older name, which is a word of Python"),
+        text("family", "what it computes, by its operator and its name, as the line of the kernels' time has it: matrix products, "
+             "convolutions, attention, softmax, layer norm, RMS norm, rotary embedding, elementwise, casts, copies, optimizer, "
+             "..."),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),
         *doubles.COLUMNS,
@@ -192,6 +196,7 @@ def _by_name(context: Context) -> dict[str, Callable[[], object]]:
         "name": lambda: context.labels(work.name[rows], context.names),
         "kind": kind,
         "class": kind,
+        "family": lambda: context.labels(context.once(families).code, context.once(families).names),
         "tensor_cores": lambda: context.boolean(
             flags(lambda k: k.tensor_cores is True), flags(lambda k: k.tensor_cores is None)
         ),

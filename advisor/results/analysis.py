@@ -17,6 +17,7 @@ from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
+from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
 from advisor.results.phases import Phase
@@ -328,6 +329,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     distance_lines: Annotated[
         list[LineDistance],
         doc("The same by line of the source; empty where no stack was recorded, and in older analyses."),
+    ] = []
+    kernel_time: Annotated[
+        list[KernelTime],
+        doc(
+            "What the kernels' time of a step is made of, the most first, without communication; the sum is `compute` of "
+            "`steady_causes`. Empty without kernels, where replays of graphs lack some, and in older analyses."
+        ),
     ] = []
     exchanges: Annotated[
         list[Exchange],

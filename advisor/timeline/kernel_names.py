@@ -26,7 +26,7 @@ _CLASSES = (
              r"|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm"
              r"|volta_cgemm|kern_precompute_indices"),
     # CUTLASS's number formats stand in kernels of every class.
-    ("gemm", r"[gG]emm|GEMM|gemv|cutlass(?!::(?:\w*float|half|u?int|Array|complex))|xmma|nvjet|Cijk_|matmul|splitK"
+    ("gemm", r"(?<!fb)[gG]emm|GEMM|gemv|cutlass(?!::(?:\w*float|half|u?int|Array|complex))|xmma|nvjet|Cijk_|matmul|splitK"
              r"|dot_kernel|cublas|mm_kernel|_mm_|wgmma|\b[bB]mm_|fused_moe_kernel|mfma_moe|[mM]arlin"),
     ("sort", r"[sS]ort|Radix|topk|TopK|unique|[Ss]can(?:Kernel|_kernel|ByKey|InitKernel)|DeviceScan"),
     ("random", r"distribution_|philox|curand|fused_dropout|masked_scale|random_from_to|uniform_|bernoulli"),

@@ -23,8 +23,19 @@ from advisor.report import FORMATS, Options, render
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
-from advisor.results.analysis import Analysis, Finding, Place, PlanStep, QualityNote, Saving, Setting, StepTimes
+from advisor.results.analysis import (
+    Analysis,
+    Finding,
+    Place,
+    PlanStep,
+    QualityNote,
+    Saving,
+    Setting,
+    StepTimes,
+    Summary,
+)
 from advisor.results.judgement import Check, Judgement
+from advisor.results.kernel_time import KernelTime
 from advisor.results.several import Several
 from advisor.testing import TraceBuilder
 
@@ -409,3 +420,35 @@ def test_no_tenth_of_the_step_is_hidden_where_whole_percents_leave_room(
     parts: list[tuple[str, float]], width: int, line: str
 ) -> None:
     assert screen._in_a_line("step: ", parts, width) == line
+
+
+def _of_kernels(**parts: float) -> Summary:
+    """An analysis of one step of 100 ms, of which kernels take as many ms as *parts* say."""
+    total = sum(parts.values())
+    times = [
+        KernelTime(family=name.replace("_", " "), ms=ms, share=ms / total)
+        for name, ms in sorted(parts.items(), key=lambda part: -part[1])
+    ]
+    return replace(analysis().summary, steady_ms=100.0, kernel_time=times)
+
+
+@pytest.mark.parametrize(
+    ("parts", "width", "shown"),
+    [
+        # 50 of 100 ms: 25, 20 and 5 of it.
+        ({"softmax": 25, "matrix_products": 20, "casts": 5}, 80,
+         ["kernels 50.0 ms: softmax 50 %, matrix products 40 %, casts 10 %"]),
+        # Families of less than 1.5 % are among the others.
+        ({"softmax": 25, "matrix_products": 24, "casts": 0.7, "other": 0.3}, 80,
+         ["kernels 50.0 ms: softmax 50 %, matrix products 48 %, other 2 %"]),
+        # One line leaves 26 % of it to the others: it takes two.
+        ({"matrix_products": 20, "rotary_embedding": 10, "RMS_norm": 7, "convolutions": 7, "softmax": 6}, 60,
+         ["kernels 50.0 ms: matrix products 40 %,", "    rotary embedding 20 %, RMS norm 14 %, other 26 %"]),
+        ({"matrix_products": 20, "rotary_embedding": 10, "RMS_norm": 7, "convolutions": 7, "softmax": 6}, 80,
+         ["kernels 50.0 ms: matrix products 40 %, rotary embedding 20 %, RMS norm 14 %,", "    convolutions 14 %, softmax 12 %"]),
+        # Kernels of less than a tenth of the step are not what it is about.
+        ({"softmax": 5, "matrix_products": 4}, 80, []),
+    ],
+)  # fmt: skip
+def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, shown: list[str]) -> None:
+    assert screen.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]

@@ -41,9 +41,7 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
         return
     yield from headline(analysis)
     yield from causes(summary, detail)
-    yield from phases.table(analysis.phases)
-    if unsaid := figures.elsewhere(analysis.elsewhere):
-        yield doc.Paragraph(unsaid)
+    yield from where(analysis)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     shown = [finding for finding in analysis.findings if finding.after is None] if detail.folds else real
     rest = [finding for finding in analysis.findings if finding not in shown]
@@ -68,6 +66,15 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
     if items := list(_rules(analysis, detail)):
         yield doc.Items(items)
+
+
+def where(analysis: Analysis) -> Iterator[doc.Block]:
+    """Yield what the kernels' time is made of, the phases, and what lies in no finding."""
+    if divided := figures.kernel_time(analysis.summary):
+        yield doc.Paragraph(divided)
+    yield from phases.table(analysis.phases)
+    if unsaid := figures.elsewhere(analysis.elsewhere):
+        yield doc.Paragraph(unsaid)
 
 
 def _name(analysis: Analysis, detail: doc.Detail, name: str) -> str:

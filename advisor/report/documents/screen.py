@@ -63,6 +63,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         if text
         for line in _wrapped(text, width)
     ]
+    if width < _NARROW:
+        foot = kernels_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
     if told := phases.sentence(analysis.phases):
@@ -118,6 +120,9 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
     if causes := time_line(analysis.summary, width):
         lines.append((causes,))
+    # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
+    if width >= _NARROW:
+        lines += kernels_lines(analysis.summary, width)
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
@@ -151,6 +156,38 @@ def time_line(summary: Summary, width: int) -> str:
     if summary.step_ms and figures.uneven(summary):
         whole += f" (median {duration(summary.step_ms.median)})"
     return _in_a_line(f"{unit} {whole}: ", parts, width)
+
+
+def kernels_lines(summary: Summary, width: int) -> list[Line]:
+    """Return ``kernels 62.7 ms: matrix products 47 %, softmax 31 %, other 22 %``, where kernels take much of the step.
+
+    In one line, of two where that leaves much to the others.
+    """
+    total = sum(part.ms for part in summary.kernel_time)
+    if not total or total < _KERNELS * summary.whole_ms:
+        return []
+    parts = [(clean(part.family), 100 * part.share) for part in summary.kernel_time if part.family != _REST]
+    rest = 100 - sum(part for _, part in parts)
+    two: list[Line] = []
+    for count in range(sum(part >= _LEAST for _, part in parts), 0, -1):
+        left = rest + sum(part for _, part in parts[count:])
+        listed = [*parts[:count], *([(_REST, left)] if left >= _SHOWN_WHOLE else [])]
+        lines = _filled(f"kernels {duration(total)}: ", [f"{name} {part:.0f} %" for name, part in listed], width)
+        if len(lines) == 1:
+            return two if two and left >= _MUCH_LEFT else lines
+        two = two or (lines if len(lines) == _ROWS else [])
+    return two
+
+
+def _filled(first: str, parts: Sequence[str], width: int) -> list[Line]:
+    """Join parts with commas, in lines that are full; each but the first is set in."""
+    lines = [first + parts[0]]
+    for part in parts[1:]:
+        if columns(lines[-1]) + columns(part) + len(", ,") <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines = [*lines[:-1], f"{lines[-1]},", f"    {part}"]
+    return [(line,) for line in lines]
 
 
 def unprofiled_line(summary: Summary, width: int) -> str:
@@ -258,6 +295,12 @@ _LONG = frozenset(("fp64", "fp32"))
 """Formats of numbers in which this GPU, or another, is much slower than in a shorter one."""
 _UNLIKE = 0.1
 """Difference of a cause's share from which on the step without the profiler has a line of its own."""
+_KERNELS, _LEAST = 0.1, 1.5
+"""Of the step: kernels of less are not divided. Percent of their time: a family of less is one of the others."""
+_ROWS, _MUCH_LEFT = 2, 10.0
+"""Lines that they are divided in at most, the second only where the first leaves so many percent to the others."""
+_REST = "other"
+"""Family of kernels that are of no other: shown with those that have no room."""
 _SHOWN = 0.05
 """Percent from which on a cause does not round to nothing."""
 _SHOWN_WHOLE = 0.5

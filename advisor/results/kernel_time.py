@@ -1,0 +1,17 @@
+"""The kernels' time, divided by what they compute."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from advisor.results.field import Name, doc
+
+
+class KernelTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Time of kernels that compute the same kind of thing."""
+
+    family: Annotated[Name, doc("What they compute: `family` in `kernels`.")]
+    ms: Annotated[float, doc("What they own of the step (of the window without steps), in ms.")]
+    share: Annotated[float, doc("That, of the time that all kernels but those of communication own.")]

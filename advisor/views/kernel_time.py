@@ -1,0 +1,28 @@
+"""Families of kernels in a step, by the time that each owns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.frames.families import families
+from advisor.results.kernel_time import KernelTime
+from advisor.timeline.context import Context
+from advisor.views.limits import owned
+
+
+def kernel_time(context: Context) -> list[KernelTime]:
+    """Divide steady kernel time of the busiest device by family, the longest first; what communicates is left out.
+
+    Empty where replays lack kernels: what is not in the trace has no family.
+    """
+    if not len(context.kernel_rows) or context.graphs_underrecorded:
+        return []
+    own, _ = owned(context)
+    found, total = context.once(families), float(own.sum())
+    of_each = np.bincount(found.code, own, len(found.names))
+    ms = context.step_ns / 1e6 / max(context.ledger.counted_ns, 1)
+    return [
+        KernelTime(family=found.names[at], ms=float(of_each[at]) * ms, share=float(of_each[at]) / total)
+        for at in np.argsort(-of_each, kind="stable").tolist()
+        if of_each[at]
+    ]

@@ -1,0 +1,142 @@
+"""Families of kernels: by the operator, else by the name, and by the order of operators. Worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import advisor
+from advisor import trace
+from advisor.testing import TraceBuilder
+
+POINTWISE = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+)
+COPY = "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>"
+MEAN = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float> > >"
+LAYER_NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>"
+GEMM = "ampere_sgemm_128x64_nn"
+
+
+def family(folder: Path, op: str, kernel: str, dtypes: list[str] | None = None) -> str:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    with b.op(op, shapes=[[8, 8], [8, 8]], dtypes=dtypes):
+        b.kernel(kernel, us=10)
+    (found,) = trace.read(str(b.write(folder / "t.json"))).kernels["family"]
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel", "expected"),
+    [
+        ("aten::addmm", GEMM, "matrix products"),
+        # A convolution that runs as a product is one; turning its layout is not.
+        ("aten::cudnn_convolution", GEMM, "convolutions"),
+        (
+            "aten::cudnn_convolution",
+            "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>",
+            "layout changes",
+        ),
+        ("aten::_efficient_attention_forward", "fmha_cutlassF_f32_aligned_64x64_rf_sm80", "attention"),
+        ("aten::_softmax", "void cunn_SoftMaxForward<8, float, float, float>", "softmax"),
+        ("aten::native_layer_norm", LAYER_NORM, "layer norm"),
+        ("aten::native_batch_norm", POINTWISE, "batch norm"),
+        (
+            "aten::cat",
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int>",
+            "concatenation",
+        ),
+        ("aten::index", POINTWISE, "indexing"),
+        ("aten::add", POINTWISE, "elementwise"),
+        ("aten::sum", MEAN, "reductions"),
+        ("aten::native_dropout", POINTWISE, "dropout"),
+        (
+            "aten::nll_loss_forward",
+            "void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d",
+            "loss",
+        ),
+        ("aten::fill_", POINTWISE, "fills"),
+        # Names of engines' kernels, in replays and in operators of their own.
+        ("_C::rotary_embedding", "void vllm::rotary_embedding_kernel<c10::BFloat16, true>", "rotary embedding"),
+        ("vllm::moe_forward", "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256", "experts (MoE)"),
+        # FBGEMM's name does not make each of its kernels a product.
+        ("fbgemm::permute_sparse_features", "void fbgemm_gpu::permute_lengths_kernel<long>", "embedding"),
+        # Of accelerators whose kernels have names of their own.
+        ("aten::mm", "fc-dtype_Float", "matrix products"),
+    ],
+)
+def test_family_of_a_kernel(op: str, kernel: str, expected: str, tmp_path: Path) -> None:
+    assert family(tmp_path, op, kernel) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "kernel", "expected"),
+    [
+        (["float", "c10::BFloat16"], COPY, "casts"),
+        (["float", "float"], COPY, "copies"),
+        # Without types the kernel's name says it.
+        (
+            ["", ""],
+            "void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16_copy_kernel_cuda(at::T&)>",
+            "casts",
+        ),
+        (["", ""], COPY, "copies"),
+    ],
+)
+def test_a_copy_that_changes_the_type_is_a_cast(dtypes: list[str], kernel: str, expected: str, tmp_path: Path) -> None:
+    assert family(tmp_path, "aten::copy_", kernel, dtypes) == expected
+
+
+def families(b: TraceBuilder, folder: Path) -> list[str]:
+    kernels = trace.read(str(b.write(folder / "t.json"))).kernels
+    return list(kernels.sort_values("start_ns")["family"].astype(str))
+
+
+def called(b: TraceBuilder, *ops: str) -> None:
+    for op in ops:
+        with b.op(f"aten::{op}"):
+            b.kernel(COPY if op == "copy_" else MEAN if op == "mean" else POINTWISE, us=10)
+
+
+def test_normalization_and_rotation_by_hand(tmp_path: Path) -> None:
+    """LlamaRMSNorm with its casts is 8 kernels, q * cos + rotate_half(q) * sin 5; a mul before and an add behind are neither."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    called(b, "mul", "copy_", "pow", "mean", "add", "rsqrt", "mul", "copy_", "mul", "add")
+    called(b, "mul", "neg", "cat", "mul", "add", "silu")
+    assert families(b, tmp_path) == [
+        "elementwise", *["RMS norm"] * 8, "elementwise", *["rotary embedding"] * 5, "elementwise",
+    ]  # fmt: skip
+
+
+def test_the_optimizer_is_one_family_whatever_it_computes(tmp_path: Path) -> None:
+    """Shampoo's products are the optimizer's, the same product outside its step is none."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    for name in ("Optimizer.step#Shampoo.step", "## other ##"):
+        with b.annotation(name), b.op("aten::mm"):
+            b.kernel(GEMM, us=10)
+    assert families(b, tmp_path) == ["optimizer", "matrix products"]
+
+
+def test_what_the_kernels_of_a_step_are_made_of(tmp_path: Path) -> None:
+    """Two steps of 10 ms: 4 of products, 2 of softmax, and 1 of additions beside the products on another stream."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=0, latency_us=0)
+    for _ in range(2):
+        with b.step():
+            with b.op("aten::mm"):
+                product = b.kernel(GEMM, ms=4)
+            with b.op("aten::add"):
+                b.kernel(POINTWISE, ms=1, stream=9)
+            with b.op("aten::_softmax"):
+                b.kernel("void cunn_SoftMaxForward<8, float, float, float>", ms=2, after=(product,))
+            b.sync()
+            b.idle(ms=4)
+    summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
+    # The addition lies wholly beside the product, which started before it: it owns nothing.
+    assert [(part.family, round(part.ms, 2), round(part.share, 3)) for part in summary.kernel_time] == [
+        ("matrix products", 4.0, 0.667),
+        ("softmax", 2.0, 0.333),
+    ]
+    assert sum(part.ms for part in summary.kernel_time) == pytest.approx(
+        summary.steady_causes["compute"] * summary.whole_ms
+    )
