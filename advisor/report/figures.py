@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import msgspec
 from advisor.counting import counted, duration, part_of
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
-from advisor.report.plain import clean, in_one_unit, milliseconds, percent, percents, size
+from advisor.report.plain import clean, columns, in_one_unit, milliseconds, percent, percents, size
 from advisor.results.analysis import (
     UNSTEADY,
     Analysis,
@@ -684,6 +685,31 @@ def user_frame(place: Place) -> str:
         return ""
     line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
+
+
+def first_place(place: Place) -> str:
+    """Return the place to look at in a line: the user's frame, else the library's, the module or the operator; may be empty.
+
+    Where a library's code does the work that the user's frame called, that comes first, and tells findings of one call apart:
+    ``transformers/models/t5/modeling_t5.py:253 forward, from model.py:40 in run``.
+    """
+    user = user_frame(place)
+    if not user or not place.library or not _telling(place.library):
+        return user or place.library or place.module or operator(place)
+    told = f"{place.library}, from {user}"
+    short = user_frame(msgspec.structs.replace(place, file=(place.file or "").rsplit("/", 1)[-1]))
+    return told if columns(told) <= _LINE else f"{place.library}, from {short}"
+
+
+_LINE = 78
+"""Columns in which a place keeps the whole path of the user's file beside a library's."""
+_GENERATED = ("torchinductor", "<")
+
+
+def _telling(library: str) -> bool:
+    """Tell whether a frame is a library's of models or data: torch's own, Python's and generated code stand on every stack."""
+    top = library.partition(":")[0].partition("/")[0].removesuffix(".py")
+    return top != "torch" and top not in sys.stdlib_module_names and not library.startswith(_GENERATED)
 
 
 def gpus(finding: Finding) -> str:

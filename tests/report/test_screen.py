@@ -452,3 +452,25 @@ def _of_kernels(**parts: float) -> Summary:
 )  # fmt: skip
 def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, shown: list[str]) -> None:
     assert screen.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]
+
+
+@pytest.mark.parametrize(
+    ("file", "library", "text"),
+    [
+        # A model of a library does the work that the program's line called.
+        ("app/model.py", "transformers/models/t5/modeling_t5.py:253 forward",
+         "transformers/models/t5/modeling_t5.py:253 forward, from app/model.py:40 in run"),
+        # The whole path has no place in a line of 80: the file's name has.
+        ("company/library/adapters/model.py", "transformers/models/owlv2/modeling_owlv2.py:410 forward",
+         "transformers/models/owlv2/modeling_owlv2.py:410 forward, from model.py:40 in run"),
+        # What stands on every stack tells nothing.
+        ("app/model.py", "torch/nn/functional.py:2190 softmax", "app/model.py:40 in run"),
+        ("app/model.py", "torchinductor/dn/cdn.py:165 call", "app/model.py:40 in run"),
+        ("app/model.py", "copy.py:128 deepcopy", "app/model.py:40 in run"),
+        ("app/model.py", None, "app/model.py:40 in run"),
+        (None, "torch/nn/functional.py:2190 softmax", "torch/nn/functional.py:2190 softmax"),
+    ],
+)  # fmt: skip
+def test_the_place_is_the_library_s_line_and_the_user_s(file: str | None, library: str | None, text: str) -> None:
+    place = Place(file=file, line=40, function="run", library=library, module=None, op="aten::_softmax", share=1.0)
+    assert screen.where(finding("a/b", where=[place])) == text

@@ -226,7 +226,7 @@ def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
 
 def _first_place(finding: Finding) -> doc.Text:
     place = next(iter(finding.where), None)
-    text = place and (figures.user_frame(place) or place.library or place.module or figures.operator(place))
+    text = place and figures.first_place(place)
     gpus = figures.gpus(finding)
     if not text:
         return gpus or ABSENT

@@ -505,12 +505,12 @@ def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
 
 
 def where(finding: Finding) -> str:
-    """Return the place to look at first: the user's own line, else the library's, the module or the operator; may be empty.
+    """Return the place to look at first; may be empty.
 
     Where one process drives several GPUs, also the one whose time it is.
     """
     place, gpus = next(iter(finding.where), None), figures.gpus(finding)
-    text = place and (figures.user_frame(place) or place.library or place.module or figures.operator(place))
+    text = place and figures.first_place(place)
     return ", ".join(part for part in (clean(text or ""), gpus) if part)
 
 
