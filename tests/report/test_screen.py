@@ -474,3 +474,20 @@ def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, s
 def test_the_place_is_the_library_s_line_and_the_user_s(file: str | None, library: str | None, text: str) -> None:
     place = Place(file=file, line=40, function="run", library=library, module=None, op="aten::_softmax", share=1.0)
     assert screen.where(finding("a/b", where=[place])) == text
+
+
+@pytest.mark.parametrize(
+    ("alone", "text"),
+    [
+        # Most of it is there only once the fixes above have been made: that is said beside it.
+        (1.31, "saves 22.0–43.8 ms (14–29 %) after those above, alone 0–1.31 ms"),
+        (0.0, "saves 22.0–43.8 ms (14–29 %) after those above, alone nothing"),
+        (30.0, "saves 22.0–43.8 ms (14–29 %), alone 0–30.0 ms"),
+        (None, "saves 22.0–43.8 ms (14–29 %)"),
+    ],
+)
+def test_what_a_fix_saves_only_behind_others_says_so(alone: float | None, text: str) -> None:
+    by_itself = None if alone is None else {"low": 0.0, "high": alone}
+    price = Saving(low_ms=22.0, high_ms=43.8, low_share=0.14, high_share=0.29, basis="replay", alone_ms=by_itself)
+    one = finding("a/b", saving=price)
+    assert screen.saving(one, [one]) == text

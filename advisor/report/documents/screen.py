@@ -529,7 +529,15 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
             return figures.unpriced(finding, others)
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
     by_itself = alone(finding.saving)
-    return f"saves {finding.saving}{', ' if by_itself else ''}{by_itself}"
+    if not by_itself:
+        return f"saves {finding.saving}"
+    most = (finding.saving.alone_ms or {}).get("high", 0.0)
+    after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
+    return f"saves {finding.saving}{after}, {by_itself}"
+
+
+_BY_ITSELF = 0.5
+"""Of what a fix saves in its place, what it saves alone: less would read as another figure of the same."""
 
 
 def alone(saving: Saving) -> str:
