@@ -125,6 +125,8 @@ SCHEMA = Schema(
              "are missing, by the profiler's own numbers (Ev Idx)"),
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
+        real("unlinked_inside_share", "share", "of GPU time: such work that begins behind linked work of its stream, so that it was "
+             "not launched before the recording; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
         integer("slowed_ns", "ns", "what matrix products and convolutions took beyond their usual time, in stretches in which "
                 "several of them took half as long again with nothing beside them; NULL where none of known shapes repeats"),
@@ -364,8 +366,24 @@ def _links(context: Context) -> dict[str, Any]:
         "taken_out_share": context.taken_out_share,
         "idle_trusted": context.idle_trusted,
         "unlinked_share": float(time[~linked].sum() / time.sum()) if time.sum() else None,
+        "unlinked_inside_share": float(time[_inside(context)].sum() / time.sum()) if time.sum() else None,
         "launches_per_step": float(in_steps.sum() / recording.step_count),
     }
+
+
+def _inside(context: Context) -> Bools:
+    """Flag the pieces of GPU work without a launch that begin behind linked work of their stream, of their device on other streams."""
+    work = context.recording.work
+    linked = work.launch >= 0
+    first = np.full(len(work), np.iinfo(np.int64).max)
+    for device in distinct(work.device[linked]).tolist():
+        on_device = work.device == device
+        first[on_device] = work.start[on_device & linked].min()
+        for stream in distinct(work.stream[on_device & linked]).tolist():
+            same = on_device & (work.stream == stream)
+            first[same] = work.start[same & linked].min()
+    flags: Bools = ~linked & (work.start > first)
+    return flags
 
 
 def _file(context: Context) -> dict[str, Any]:

@@ -67,7 +67,10 @@ def needed(fix: Fix) -> list[tuple[str, Release, str]]:
 
 
 def noted(fix: Fix, figures: Mapping[str, Any]) -> Fix:
-    """Say in the caveat from which torch on the fix is possible, where the recording (a row of `trace`) is of an older one."""
+    """Say from which torch on a fix is possible, where the recording (a row of `trace`) is of an older one.
+
+    In the caveat; and in the title, where what the fix writes had no other name before.
+    """
     newest, python = figures.get("torch_at_most"), figures.get("python_minor")
     if newest is None:
         return fix
@@ -86,4 +89,5 @@ def noted(fix: Fix, figures: Mapping[str, Any]) -> Fix:
     least = next((minor for release, minor in _PYTHON if highest is not None and highest >= release), None)
     if highest is not None and python is not None and least is not None and python < least:
         text += f" torch {spelled(highest)} needs Python 3.{least}; this ran under 3.{python}."
-    return msgspec.structs.replace(fix, caveat=f"{text} {fix.caveat}".strip())
+    title = f"{fix.title} (torch {spelled(highest)} or later)" if highest is not None else fix.title
+    return msgspec.structs.replace(fix, title=title, caveat=f"{text} {fix.caveat}".strip())

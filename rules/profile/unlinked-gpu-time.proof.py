@@ -21,6 +21,18 @@ def a_kernel_from_before_the_recording() -> TraceBuilder:
     return training(10_000)
 
 
+@fires(note="20 % of GPU time")
+def work_of_no_call_between_the_rest() -> TraceBuilder:
+    """Of 50 ms, 10 are of a kernel without a launch in the third step: no synchronization before the recording brings it one."""
+    b = TraceBuilder()
+    for number in range(4):
+        with b.step():
+            if number == 2:
+                b.kernel("volta_sgemm_128x64_nn", us=10_000, launched=False)
+            b.kernel("volta_sgemm_128x64_nn", us=10_000)
+    return b
+
+
 @quiet
 def all_work_has_its_launch() -> TraceBuilder:
     return training(0)

@@ -47,6 +47,19 @@ def test_a_fix_names_the_release_it_needs_where_the_recording_is_older(
     assert noted(fix, figures).caveat == caveat
 
 
+@pytest.mark.parametrize(
+    ("fix", "newest", "title"),
+    [
+        (COMPILED, 113, "Compile it (torch 2.0 or later)"),
+        (COMPILED, 200, "Compile it"),
+        # An older torch has it under another name: it can be made there.
+        (SCALED, 202, "Scale"),
+    ],
+)
+def test_the_title_says_that_the_recording_s_torch_is_too_old(fix: Fix, newest: int, title: str) -> None:
+    assert noted(fix, {"torch_at_most": newest, "torch": None}).title == title
+
+
 def test_the_class_that_stepped_is_the_one_whose_release_counts() -> None:
     """SGD has had fused=True since 2.3, and a fix names the optimizer only where it is shown."""
     fix = Fix(title="", before="", after="optimizer = torch.optim.{optimizers}(parameters, fused=True)", caveat="Keep.")

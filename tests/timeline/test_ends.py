@@ -327,3 +327,12 @@ def test_a_thread_that_shows_nothing_is_not_said_to_be_in_python(tmp_path: Path)
     assert found is not None
     assert "most in no recorded operator" in found.text
     assert "in Python outside" not in found.text
+
+
+def test_work_of_no_call_is_told_apart_from_work_of_before(tmp_path: Path) -> None:
+    """Of 50 ms, 20 have no launch: 10 of them begin before any work that has one, 10 between two such pieces."""
+    b = TraceBuilder()
+    for linked in (False, True, True, False, True):
+        b.kernel("volta_sgemm_128x64_nn", ms=10, launched=linked)
+    found = read_file(str(b.write(tmp_path / "t.json"))).facts
+    assert (found["unlinked_share"], found["unlinked_inside_share"]) == (pytest.approx(0.4), pytest.approx(0.2))
