@@ -52,14 +52,14 @@ def build(context: Context) -> pd.DataFrame:
         "call_ns": syncs.end - syncs.begin,
         "bubble_ns": context.waits.bubble,
         "copy_bytes": context.known(size),
-        "of_scaler": _of_scaler(context),
-        "pending": _pending(context),
-        "of_engine": _of_engine(context),
+        "of_scaler": of_scaler(context),
+        "pending": pending(context),
+        "of_engine": of_engine(context),
     }
     return pd.DataFrame(frame)
 
 
-def _pending(context: Context) -> Bools:
+def pending(context: Context) -> Bools:
     """Flag the synchronizations with work launched before that had not ended when the wait for it began."""
     syncs, work, host = context.waits.syncs, context.recording.work, context.recording.host
     if not len(work) or not len(syncs.start):
@@ -73,7 +73,7 @@ def _pending(context: Context) -> Bools:
     return pending
 
 
-def _of_engine(context: Context) -> Bools:
+def of_engine(context: Context) -> Bools:
     """Flag the synchronizations on an engine's own thread that lie behind its first batch, and in none."""
     found, host, node = context.once(batches), context.recording.host, context.waits.syncs.node
     if not len(found.node):
@@ -86,7 +86,7 @@ def _of_engine(context: Context) -> Bools:
     return flags
 
 
-def _of_scaler(context: Context) -> Bools:
+def of_scaler(context: Context) -> Bools:
     """Flag the last value read before each optimizer's step, behind the operator that looks for gradients out of range."""
     syncs, host = context.waits.syncs, context.recording.host
     flags = np.zeros(len(syncs.start), np.bool_)

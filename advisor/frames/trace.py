@@ -125,7 +125,7 @@ SCHEMA = Schema(
              "are missing, by the profiler's own numbers (Ev Idx)"),
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
-        real("unlinked_inside_share", "share", "of GPU time: such work that begins behind linked work of its stream, so that it was "
+        real("unlinked_inside_share", "share", "of GPU time: such work that begins behind linked work of its stream, and was "
              "not launched before the recording; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
         integer("slowed_ns", "ns", "what matrix products and convolutions took beyond their usual time, in stretches in which "
@@ -372,7 +372,7 @@ def _links(context: Context) -> dict[str, Any]:
 
 
 def _inside(context: Context) -> Bools:
-    """Flag the pieces of GPU work without a launch that begin behind linked work of their stream, of their device on other streams."""
+    """Flag the pieces of GPU work without a launch that begin behind linked work of their stream, else of their device."""
     work = context.recording.work
     linked = work.launch >= 0
     first = np.full(len(work), np.iinfo(np.int64).max)

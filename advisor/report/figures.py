@@ -509,6 +509,19 @@ def kernel_time(summary: Summary) -> str:
     return f"Kernels, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
 
 
+def lead_lost(summary: Summary) -> str:
+    """Say which waits let the GPU catch up with the CPU, and how much idle time may come of it; nothing where that is little."""
+    lost = summary.lead_lost
+    if lost is None:
+        return ""
+    places = [
+        f"{milliseconds(part.ms)} in {clean(part.op or 'no operator')}{f' under {clean(part.around)}' if part.around else ''}"
+        for part in lost.where[:2]
+    ]
+    told = f"The CPU waits while the GPU works, {milliseconds(lost.wait_ms)} a step{f' ({_listed(places)})' if places else ''}"
+    return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
+
+
 def elsewhere(parts: Sequence[Elsewhere]) -> str:
     """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
     by_cause: dict[str, list[str]] = {}

@@ -23,6 +23,7 @@ from advisor.results.memory import MemoryPeak
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views
+from advisor.results.waits import LeadLost
 
 SCHEMA_VERSION = 1
 
@@ -337,6 +338,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "`steady_causes`. Empty without kernels, where replays of graphs lack some, and in older analyses."
         ),
     ] = []
+    lead_lost: Annotated[
+        LeadLost | None,
+        doc(
+            "Of training: waits while the GPU works, with the idle time for launches behind them, where each is a twentieth of the "
+            "step or more; else None, as in older analyses."
+        ),
+    ] = None
     exchanges: Annotated[
         list[Exchange],
         doc(

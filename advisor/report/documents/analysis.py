@@ -73,6 +73,8 @@ def where(analysis: Analysis) -> Iterator[doc.Block]:
     if divided := figures.kernel_time(analysis.summary):
         yield doc.Paragraph(divided)
     yield from phases.table(analysis.phases)
+    if late := figures.lead_lost(analysis.summary):
+        yield doc.Paragraph(late)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
 

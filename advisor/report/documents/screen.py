@@ -66,6 +66,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     if width < _NARROW:
         foot = kernels_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
+    if late := figures.lead_lost(analysis.summary):
+        foot = _wrapped(late, width) + foot
     foot = _elsewhere(analysis, width) + foot
     if told := phases.sentence(analysis.phases):
         foot = _wrapped(told, width) + foot

@@ -1,0 +1,36 @@
+"""Waits of the host while the device works: they cost nothing where they lie, and the host's lead behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from advisor.results.field import Text, doc
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator that waits for the device."""
+
+    op: Annotated[Text | None, doc("The operator; None outside of any.")]
+    around: Annotated[Text | None, doc("The program's outermost range around it; None where there is none.")]
+    ms: Annotated[float, doc("What it waits there, in ms of a step.")]
+
+
+class LeadLost(msgspec.Struct, frozen=True, kw_only=True):
+    """Waits for values and copies in which the device catches up with the host, so that launches behind them come too late."""
+
+    wait_ms: Annotated[
+        float,
+        doc("What threads that launch work wait in them, in ms of a step: `call_ns` of `syncs` that are `pending`."),
+    ]
+    idle_ms: Annotated[
+        float,
+        doc(
+            "At most so much of `host` would go without them, in ms of a step: what the device idles for launches behind the "
+            "first of them in each step, and no more than they last."
+        ),
+    ]
+    where: Annotated[
+        list[Waiting], doc("The operators that wait most, the longest first: a fifth of the waits or more each.")
+    ]
