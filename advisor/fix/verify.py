@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -20,11 +21,13 @@ from advisor.results.fixes import FixResult, Timing
 
 LEAST_BLOCKS, MOST_BLOCKS = 1, 6
 """Blocks of four runs: before, after, after, before."""
+_EACH = 2
+"""Runs of a side in a block."""
 ENOUGH_BLOCKS = 3
 """Blocks after which an edit that is no slower, and not certain to be faster, is given up."""
 MATTERS = 0.02
 """Least change of the step that is worth an edit, as a share."""
-LEVEL = 0.001
+LEVEL = 0.0005
 """Chance of one block's decision to keep an edit that changes nothing; there are six at most."""
 PROCESSOR_LEVEL = LEVEL / 2
 """The same for a decision by processor time, which is asked for beside that by wall time."""
@@ -37,20 +40,33 @@ _CHECKED_STEPS = 8
 
 @dataclass
 class Side:
-    """Runs of one side: of each the mean step without the first ones, wall and processor time in ms."""
+    """Runs of one side: of each the mean step without the first ones, wall and processor time in ms.
+
+    ``even`` are wall times in what some additions took around each step: a machine that others share is half as fast for
+    seconds. Shorter than the others where a run does not tell.
+    """
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    even: list[float] = field(default_factory=list)
 
     def add(self, run: Measured) -> None:
         """Take a run's steps in. Raises ``RunFailed`` where it has too few."""
         self.wall.append(step_ms(run.step_ms, run.compiled))
         self.cpu.append(step_ms(run.cpu_ms, run.compiled))
+        if len(run.sum_ms) == len(run.step_ms):
+            sums = zip(run.step_ms, _smooth(run.sum_ms), strict=True)
+            self.even.append(step_ms(tuple(step / summed for step, summed in sums), run.compiled))
 
     @property
     def mean(self) -> float:
         """Mean of the runs' wall times."""
         return math.fsum(self.wall) / len(self.wall)
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """Return the median of each value and the two on either side of it."""
+    return [statistics.median(values[max(at - 2, 0) : at + 3]) for at in range(len(values))]
 
 
 def step_ms(steps: tuple[float, ...], compiled: tuple[int, ...] = ()) -> float:
@@ -167,7 +183,9 @@ class Verifier:
             because = differs if self._unrepeatable else f"computes something else: {differs}"
             return result(proposal, change, "reverted", because, losses=pairs)
         ran = len(self._program.elsewhere)
-        before, after, decision, by_processor = self._timed(until, processor=self._is_told_by_processor(proposal))
+        before, after, decision, by_processor = self._timed(
+            until, moves=proposal.edit.moves, processor=self._is_told_by_processor(proposal)
+        )
         shares = self._program.elsewhere[ran:]
         elsewhere = math.fsum(shares) / len(shares) if shares else None
         timing = timing_of(before, after, decision, elsewhere)
@@ -184,10 +202,11 @@ class Verifier:
         """Tell whether a step of less processor time is a faster one: one process that computes, and an edit that moves no work."""
         return not proposal.edit.moves and self._program.ranks == 1 and self.device is None
 
-    def _timed(self, until: float, *, processor: bool) -> tuple[Side, Side, Decision, bool]:
+    def _timed(self, until: float, *, moves: bool, processor: bool) -> tuple[Side, Side, Decision, bool]:
         """Run blocks until the statistics decide, or the time is over. Raises ``OutOfTime`` before the first is whole.
 
         Tells last whether it was *processor* time by which they did: of cores that other programs use, too, wall time says little.
+        *moves*: whether the edit moves work to other threads or processes.
         """
         before, after = Side(), Side()
         decision: Decision | None = None
@@ -201,7 +220,8 @@ class Verifier:
                 if decision is None:
                     raise
                 break
-            decision = judge(before, after)
+            # What moves work to other threads and processes changes how fast this one adds as well.
+            decision = judge(before, after, evened=not moves)
             shares = self._program.elsewhere[ran:]
             if processor and shares and math.fsum(shares) / len(shares) > BUSY:
                 other = judge_processor(before, after)
@@ -228,20 +248,59 @@ class Verifier:
         return run
 
 
-def judge(before: Side, after: Side) -> Decision:
+def judge(before: Side, after: Side, *, evened: bool = False) -> Decision:
     """Decide whether the steps of one side are faster, by the gate's statistics of several runs.
 
     Two answers have to agree: one supposes that runs differ by a twentieth at least, for few runs may look alike by chance;
-    the other takes the spread that they show, however large, for few runs know little of it.
+    the other takes the spread that they show, however large, for few runs know little of it. *evened*: the speed that the
+    machine showed beside each step may be taken out of the times, which is done where they differ less then.
     """
-    return _judged(before.wall, after.wall, LEVEL)
+    sides = without_drift(before.wall, after.wall)
+    if evened and len(before.even) == len(before.wall) and len(after.even) == len(after.wall):
+        unit = math.fsum([*before.wall, *after.wall]) / math.fsum([*before.even, *after.even])
+        even = without_drift(*([value * unit for value in side.even] for side in (before, after)))
+        if _spread(*even) < _spread(*sides):
+            decision = _judged(*even, LEVEL)
+            shorter = after.mean <= before.mean
+            return decision if shorter or decision.outcome != "better" else replace(decision, outcome="inconclusive")
+    return _judged(*sides, LEVEL)
+
+
+def _spread(*sides: list[float]) -> float:
+    """Return the squares by which runs differ from the mean of their side, as a share of it."""
+    means = [math.fsum(side) / len(side) for side in sides]
+    return math.fsum((value / mean - 1) ** 2 for side, mean in zip(sides, means, strict=True) for value in side)
 
 
 def judge_processor(before: Side, after: Side) -> Decision:
     """Decide by processor time in the same way: *better* only where the wall time of the runs, too, is no longer than before."""
-    decision = _judged(before.cpu, after.cpu, PROCESSOR_LEVEL)
+    decision = _judged(*without_drift(before.cpu, after.cpu), PROCESSOR_LEVEL)
     certain = after.mean <= before.mean and min(before.cpu) > 0
     return decision if certain else replace(decision, outcome="inconclusive")
+
+
+def without_drift(before: list[float], after: list[float]) -> tuple[list[float], list[float]]:
+    """Return the figures of runs in blocks, before, after, after, before, as if the machine had been as fast in each block.
+
+    A machine that others share is half as fast for a minute: that is common to the four runs of a block, and tells nothing of
+    the edit. What runs differ by beside it is made as much larger as a level for each block makes it smaller.
+    """
+    blocks = len(before) // _EACH
+    if blocks < _EACH or len(before) != len(after) or len(before) % _EACH:
+        return before, after
+    slices = [slice(_EACH * at, _EACH * (at + 1)) for at in range(blocks)]
+    levels = [math.fsum([*before[block], *after[block]]) / (2 * _EACH) for block in slices]
+    if min(levels) <= 0:
+        return before, after
+    whole = math.fsum(levels) / blocks
+    larger = math.sqrt((4 * blocks - 2) / (3 * blocks - 1))
+
+    def level(side: list[float]) -> list[float]:
+        moved = [value * whole / levels[at // _EACH] for at, value in enumerate(side)]
+        mean = math.fsum(moved) / len(moved)
+        return [mean + larger * (value - mean) for value in moved]
+
+    return level(before), level(after)
 
 
 def _judged(before: list[float], after: list[float], level: float) -> Decision:
@@ -257,11 +316,11 @@ def _judged(before: list[float], after: list[float], level: float) -> Decision:
 
 
 def timing_of(before: Side, after: Side, decision: Decision, elsewhere: float | None = None) -> Timing:
-    """Return what was measured."""
+    """Return what was measured: by the times that were decided on, without what the machine's speed did to them."""
     return Timing(
         runs=len(before.wall),
-        before_ms=before.mean,
-        after_ms=after.mean,
+        before_ms=before.mean if decision.base is None else decision.base,
+        after_ms=after.mean if decision.now is None else decision.now,
         low_ms=decision.low,
         high_ms=decision.high,
         before_cpu_ms=math.fsum(before.cpu) / len(before.cpu),

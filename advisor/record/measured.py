@@ -75,7 +75,8 @@ class Measured(Struct, frozen=True):
     """Steps of one run, wall and processor time in ms each; of a run for checking also what was computed.
 
     ``unit`` is what a step is (None: none was found), ``ended`` tells that the run was ended for it had steps enough. ``compiled``
-    are the numbers of the steps, from 0, in which torch.compile compiled something.
+    are the numbers of the steps, from 0, in which torch.compile compiled something. ``sum_ms`` are what the same additions took
+    around each step, which tell how fast the machine was then; empty where they were not made, as with a GPU.
     ``loaded`` are the files of imported modules, ``outside`` those that were opened to write outside the copied tree.
     """
 
@@ -85,6 +86,7 @@ class Measured(Struct, frozen=True):
     step_ms: tuple[float, ...] = ()
     cpu_ms: tuple[float, ...] = ()
     compiled: tuple[int, ...] = ()
+    sum_ms: tuple[float, ...] = ()
     losses: tuple[Figure, ...] = ()
     outputs: tuple[Figure, ...] = ()
     autocast: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,9 +35,20 @@ _RANKS = 2
 """Times the least count of steps that several ranks take."""
 _COMPILING = 20.0
 """Times the seconds that are asked for after which a program that still compiles is not waited for any more."""
+_SUM, _EVERY_S = 5000, 0.02
+"""Numbers that are added to see how fast the machine is now, a fifth of a millisecond, and how often that is done at most."""
 
-_Stamp = tuple[Any, float, int]
-"""A boundary of steps: what the clock says, the process's seconds of processor time, and what was compiled until then."""
+
+class _Stamp(NamedTuple):
+    """A boundary of steps: what the clock says, the process's seconds of processor time, and what was compiled until then.
+
+    ``sum_s`` is how long the numbers took that were added behind it; 0 where none were.
+    """
+
+    time: Any
+    cpu: float
+    compiled: int
+    sum_s: float = 0.0
 
 
 def most_of_ranks(most: int, least: int) -> int:
@@ -75,6 +86,8 @@ class Run:
         self._longest: list[_Stamp] = []
         self._depth = self._updates = 0
         self._begun = self._first = self._settled = time.perf_counter()
+        self._summed = 0.0
+        """When the machine's speed was looked at last."""
 
         from advisor.record.hooks import Hooks
         from advisor.record.settings import Settings
@@ -122,15 +135,18 @@ class Run:
         from advisor.record.stamps import milliseconds
 
         stamps = max(self._all_stamps, self._longest, key=len)
-        wall = milliseconds([stamp for stamp, _, _ in stamps])
+        wall = milliseconds([stamp.time for stamp in stamps])
+        behind = [1e3 * stamp.sum_s for stamp in stamps]
+        paired = list(pairwise(stamps))
         summary = self._settings.summary()
         return Measured(
             error=error,
             ended=self.ended,
             unit=self._steps.unit,
-            step_ms=wall,
-            cpu_ms=tuple(round((after - before) * 1e3, 4) for (_, before, _), (_, after, _) in pairwise(stamps)),
-            compiled=tuple(at for at, ((_, _, was), (_, _, now)) in enumerate(pairwise(stamps)) if was != now),
+            step_ms=tuple(round(ms - summed, 4) for ms, summed in zip(wall, behind, strict=False)),
+            cpu_ms=tuple(round(1e3 * (after.cpu - before.cpu - before.sum_s), 4) for before, after in paired),
+            compiled=tuple(at for at, (before, after) in enumerate(paired) if before.compiled != after.compiled),
+            sum_ms=_beside(behind) if len(wall) == len(paired) else (),
             losses=tuple(map(_figure, self._figures["loss"])),
             outputs=tuple(map(_figure, self._figures["output"])),
             autocast=tuple(sorted({region.dtype for region in summary["autocast"]})),
@@ -168,8 +184,11 @@ class Run:
         stamp, now = _stamp(), time.perf_counter()
         if not self._stamps:
             self._first = self._settled = now  # the steps before it are few
-        elif stamp[2] != self._stamps[-1][2] and now - self._first < _COMPILING * self._seconds:
+        elif stamp.compiled != self._stamps[-1].compiled and now - self._first < _COMPILING * self._seconds:
             self._settled = now  # seconds of steps count from behind the last that compiled
+        if isinstance(stamp.time, float) and 0 < self._seconds < float("inf") and now - self._summed > _EVERY_S:
+            self._summed = now
+            stamp = stamp._replace(sum_s=_sum())
         self._stamps.append(stamp)
         steps = len(self._all_stamps) - 1
         seconds = now - self._settled
@@ -270,7 +289,27 @@ def _figure(kept: tuple[int, Any]) -> Figure:
 def _stamp() -> _Stamp:
     from advisor.record.stamps import clock
 
-    return clock(), time.process_time(), _compilations()
+    return _Stamp(clock(), time.process_time(), _compilations())
+
+
+def _sum() -> float:
+    """Return the seconds that some additions take now: on a machine that others share half as much again as a moment before."""
+    begun, total = time.perf_counter(), 0
+    for number in range(_SUM):
+        total += number
+    return time.perf_counter() - begun
+
+
+def _beside(behind: Sequence[float]) -> tuple[float, ...]:
+    """Return for each step the ms of the sums nearest to its begin and its end, on average; empty where none was taken.
+
+    *behind* are those behind each boundary; 0 for none.
+    """
+    known = [at for at, ms in enumerate(behind) if ms > 0]
+    if not known:
+        return ()
+    nearest = [behind[min(known, key=lambda one: abs(one - at))] for at in range(len(behind))]
+    return tuple(round((before + after) / 2, 5) for before, after in pairwise(nearest))
 
 
 def _compilations() -> int:

@@ -107,6 +107,18 @@ def test_a_run_ends_with_its_steps_and_times_each(tmp_path: Path) -> None:
     assert str((tmp_path / "job" / "job.py").resolve()) in run.loaded
 
 
+def test_a_timed_run_tells_how_fast_the_machine_was_beside_each_step(tmp_path: Path) -> None:
+    text = TRAINING.replace('    print("end")', "").replace(
+        "        opt.step()", "        opt.step(); time.sleep(0.03)"
+    )
+    run = measured("import time" + text, tmp_path / "job", "--most", "12", arguments=("0",))
+    assert len(run.sum_ms) == len(run.step_ms) == 12
+    assert min(run.sum_ms) > 0.02
+    assert len(set(run.sum_ms)) > 3
+    checked = measured(TRAINING, tmp_path / "job", "--check", "--most", "8", "--seconds", "0", arguments=("0",))
+    assert checked.sum_ms == ()
+
+
 def test_a_short_program_is_timed_to_its_end(tmp_path: Path) -> None:
     run = measured(TRAINING, tmp_path / "job", "--seconds", "1000", arguments=("0",))
     assert (run.ended, len(run.step_ms)) == (False, 23)  # between the ends of 24
