@@ -211,3 +211,62 @@ def called(call: cst.Call) -> str:
         parts.append(at.attr.value)
         at = at.value
     return ".".join([at.value, *reversed(parts)]) if isinstance(at, cst.Name) else ""
+
+
+def names_of(node: cst.CSTNode) -> set[str]:
+    """Return the names in *node*, those of attributes left out."""
+    attributes = {each.attr for each in matchers.findall(node, matchers.Attribute()) if isinstance(each, cst.Attribute)}
+    found = (each for each in matchers.findall(node, matchers.Name()) if isinstance(each, cst.Name))
+    return {each.value for each in found if each not in attributes}
+
+
+def bindings(function: cst.CSTNode, name: str) -> int:
+    """Count where a function gives *name* a value: parameters, assignments of each kind, loops, with, imports."""
+    count = 0
+    for node in matchers.findall(
+        function,
+        matchers.AssignTarget()
+        | matchers.AugAssign()
+        | matchers.AnnAssign()
+        | matchers.NamedExpr()
+        | matchers.For()
+        | matchers.AsName()
+        | matchers.Param()
+        | matchers.Del(),
+    ):
+        target = node.name if isinstance(node, cst.Param | cst.AsName) else getattr(node, "target", node)
+        if isinstance(target, cst.Subscript | cst.Attribute):
+            continue  # a part of it
+        count += name in names_of(target)
+    return count
+
+
+def check_alone(source: Source, loop: cst.For, names: set[str]) -> None:
+    """Raise ``NotEditable`` where names of a loop stand elsewhere in its function, other than in what gives them a value itself."""
+    around: cst.CSTNode = function_around(source, loop) or source.module
+    outer = list(source.around(loop))
+    for node in matchers.findall(around, matchers.Name()):
+        if (
+            not isinstance(node, cst.Name)
+            or node.value not in names
+            or source.start(loop) <= source.start(node) < source.end(loop)
+        ):
+            continue
+        parent = source.parent(node)
+        named = isinstance(parent, cst.Attribute) and parent.attr is node
+        keyword = isinstance(parent, cst.Arg) and parent.keyword is node
+        if not named and not keyword and not _binds(source, node, outer):
+            raise NotEditable(
+                f"{node.value} of the loop at {source.path}:{source.lines(loop)[0]} stands elsewhere in the function"
+            )
+
+
+def _binds(source: Source, node: cst.Name, outer: Sequence[cst.CSTNode]) -> bool:
+    """Tell a name of another loop, or of a comprehension, that gives it a value before it is read there."""
+    for each in source.around(node):
+        if isinstance(each, cst.FunctionDef) or each in outer:
+            return False
+        clause = each if isinstance(each, cst.For) else getattr(each, "for_in", None)
+        if isinstance(clause, cst.For | cst.CompFor) and node.value in names_of(clause.target):
+            return node.value not in names_of(clause.iter)
+    return False

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Ints, fetch
+from advisor.frames.patterns.find import find
+from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.fused_names import operators
@@ -17,6 +18,8 @@ from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.launch_origin import outermost_ops
 
 CASTS, COPIES, RMS_NORM, ROTARY = "casts", "copies", "RMS norm", "rotary embedding"
+_UNFUSED = "unfused attention"
+_EMBEDS = re.compile(r"embedding|fbgemm|SplitLookup", re.I)
 _OPTIMIZER, _OTHER, _INDEXING, _CONCATENATION = "optimizer", "other", "indexing", "concatenation"
 # By the operator, whatever the kernel in it is called: a convolution may run as a product, attention as several kernels.
 _WHOLLY = (
@@ -125,7 +128,20 @@ def families(context: Context) -> Families:
         chosen = chosen[~optimizing[chosen]]
         if len(chosen):
             code[chosen] = numbers.setdefault(family, len(numbers))
+    stepwise = in_attention(context, rows) & ~optimizing
+    if stepwise.any():
+        code[stepwise] = numbers.setdefault(_UNFUSED, len(numbers))
     return Families(code, tuple(numbers))
+
+
+def in_attention(context: Context, rows: Ints) -> Bools:
+    """Flag the kernels of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
+    if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
+        return np.zeros(len(rows), np.bool_)
+    patterns = context.once(find)
+    kinds = np.array([pattern.kind == "attention" for pattern in patterns.kinds for _ in range(len(pattern))], np.bool_)
+    inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
+    return inside
 
 
 def _operators(context: Context, launch: Ints) -> Ints:
@@ -153,8 +169,8 @@ def _family(context: Context, name: int, op: int, around: int, types: int, optim
         operator = f"aten::{fused[0]}" if len(fused) == 1 else ""
     if operator == "aten::copy_" or (kind == "copy" and not operator):
         return CASTS if _casts(context, types, kernel) else COPIES
-    if operator == "aten::index_select" and around >= 0 and "embedding" in context.names[around]:
-        return "embedding"
+    if around >= 0 and _EMBEDS.search(context.names[around]):
+        return "embedding"  # sorts of the rows that are asked for, sums of those asked for twice
     return _first(_BY_OPERATOR, operator) or _otherwise(kernel, kind, operator)
 
 

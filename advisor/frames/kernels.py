@@ -14,12 +14,11 @@ from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
 from advisor.frames.chains import EPILOGUES, Chains, Sorts, chains
-from advisor.frames.families import families
+from advisor.frames.families import families, in_attention
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Makers, Rows, assemble, each, owns_work
 from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
 from advisor.frames.own_products import own_products
-from advisor.frames.patterns.find import find
 from advisor.frames.positions import unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.short_runs import short_runs
@@ -404,7 +403,7 @@ def _origins(context: Context) -> dict[str, Callable[[], object]]:
         "update_operators": lambda: _update_operators(context, rows),
         "outer_op": lambda: context.labels(outer(), context.names),
         "host_ns": lambda: origin.host_time(context, launch),
-        "in_attention": lambda: _in_attention(context, rows),
+        "in_attention": lambda: in_attention(context, rows),
         "math_attention": lambda: origin.in_math_attention(context, launch),
         "alone_ns": lambda: origin.alone_ns(work.device[rows], start, end),
         "awaited_ns": lambda: context.ledger.cost(len(work), "other_device")[rows],
@@ -438,16 +437,6 @@ def _update_operators(context: Context, rows: Ints) -> Floats:
     if each is not None:
         out[own] = each
     return out
-
-
-def _in_attention(context: Context, rows: Ints) -> Bools:
-    """Flag the kernels of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
-    if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
-        return np.zeros(len(rows), np.bool_)
-    patterns = context.once(find)
-    kinds = np.array([pattern.kind == "attention" for pattern in patterns.kinds for _ in range(len(pattern))], np.bool_)
-    inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
-    return inside
 
 
 def exposed(context: Context, rows: Ints) -> Ints:

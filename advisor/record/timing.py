@@ -42,13 +42,14 @@ _SUM, _EVERY_S = 5000, 0.02
 class _Stamp(NamedTuple):
     """A boundary of steps: what the clock says, the process's seconds of processor time, and what was compiled until then.
 
-    ``sum_s`` is how long the numbers took that were added behind it; 0 where none were.
+    ``sum_s`` is how long the numbers took that were added behind it, ``sum_cpu`` the processor time of that; 0 where none were.
     """
 
     time: Any
     cpu: float
     compiled: int
     sum_s: float = 0.0
+    sum_cpu: float = 0.0
 
 
 def most_of_ranks(most: int, least: int) -> int:
@@ -144,7 +145,7 @@ class Run:
             ended=self.ended,
             unit=self._steps.unit,
             step_ms=tuple(round(ms - summed, 4) for ms, summed in zip(wall, behind, strict=False)),
-            cpu_ms=tuple(round(1e3 * (after.cpu - before.cpu - before.sum_s), 4) for before, after in paired),
+            cpu_ms=tuple(round(1e3 * (after.cpu - before.cpu - before.sum_cpu), 4) for before, after in paired),
             compiled=tuple(at for at, (before, after) in enumerate(paired) if before.compiled != after.compiled),
             sum_ms=_beside(behind) if len(wall) == len(paired) else (),
             losses=tuple(map(_figure, self._figures["loss"])),
@@ -188,7 +189,7 @@ class Run:
             self._settled = now  # seconds of steps count from behind the last that compiled
         if isinstance(stamp.time, float) and 0 < self._seconds < float("inf") and now - self._summed > _EVERY_S:
             self._summed = now
-            stamp = stamp._replace(sum_s=_sum())
+            stamp = _summed(stamp)
         self._stamps.append(stamp)
         steps = len(self._all_stamps) - 1
         seconds = now - self._settled
@@ -292,12 +293,12 @@ def _stamp() -> _Stamp:
     return _Stamp(clock(), time.process_time(), _compilations())
 
 
-def _sum() -> float:
-    """Return the seconds that some additions take now: on a machine that others share half as much again as a moment before."""
-    begun, total = time.perf_counter(), 0
+def _summed(stamp: _Stamp) -> _Stamp:
+    """Return the stamp with what some additions take now: on a machine that others share twice as long as a moment before."""
+    begun, ran, total = time.perf_counter(), time.thread_time(), 0
     for number in range(_SUM):
         total += number
-    return time.perf_counter() - begun
+    return stamp._replace(sum_s=time.perf_counter() - begun, sum_cpu=time.thread_time() - ran)
 
 
 def _beside(behind: Sequence[float]) -> tuple[float, ...]:

@@ -514,11 +514,15 @@ def lead_lost(summary: Summary) -> str:
     lost = summary.lead_lost
     if lost is None:
         return ""
-    places = [
-        f"{milliseconds(part.ms)} in {clean(part.op or 'no operator')}{f' under {clean(part.around)}' if part.around else ''}"
+    names = [
+        f"in {clean(part.op or 'no operator')}{f' under {clean(part.around)}' if part.around else ''}"
         for part in lost.where[:2]
     ]
-    told = f"The CPU waits while the GPU works, {milliseconds(lost.wait_ms)} a step{f' ({_listed(places)})' if places else ''}"
+    waits = f"The CPU waits for {milliseconds(lost.wait_ms)} {per(summary)}"
+    places = [f"{milliseconds(part.ms)} {name}" for part, name in zip(lost.where, names, strict=False)]
+    told = f"{waits} while the GPU works ({_listed(places)})"
+    if len(names) == 1:
+        told = f"{waits} {names[0]} while the GPU works"
     return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
 
 

@@ -14,23 +14,24 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
     op: Annotated[Text | None, doc("The operator; None outside of any.")]
     around: Annotated[Text | None, doc("The program's outermost range around it; None where there is none.")]
-    ms: Annotated[float, doc("What it waits there, in ms of a step.")]
+    ms: Annotated[float, doc("What it waits there while kernels run, in ms of a step.")]
+    idle_ms: Annotated[
+        float,
+        doc(
+            "At most so much of `host` would go without it, in ms of a step: what the device idles for launches behind each wait "
+            "in the same step, each ns the last wait's before it that lasts longer, and no more than kernels run in the wait."
+        ),
+    ]
 
 
 class LeadLost(msgspec.Struct, frozen=True, kw_only=True):
     """Waits for values and copies in which the device catches up with the host, so that launches behind them come too late."""
 
     wait_ms: Annotated[
-        float,
-        doc("What threads that launch work wait in them, in ms of a step: `call_ns` of `syncs` that are `pending`."),
+        float, doc("What threads that launch work wait in those named while kernels run, in ms of a step.")
     ]
-    idle_ms: Annotated[
-        float,
-        doc(
-            "At most so much of `host` would go without them, in ms of a step: what the device idles for launches behind the "
-            "first of them in each step, and no more than they last."
-        ),
-    ]
+    idle_ms: Annotated[float, doc("Their idle time, in ms of a step.")]
     where: Annotated[
-        list[Waiting], doc("The operators that wait most, the longest first: a fifth of the waits or more each.")
+        list[Waiting],
+        doc("The operators that wait, the one with most idle time behind it first: a fifth of it or more each."),
     ]

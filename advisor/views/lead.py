@@ -6,10 +6,12 @@ launch is a little late, and the device idles in many short stretches that look 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from advisor.frames.syncs import of_engine, of_scaler, pending
-from advisor.intervals import Ints, distinct, fetch
+from advisor.intervals import Ints, covered, distinct, fetch, union
 from advisor.results.waits import LeadLost, Waiting
 from advisor.roofline.limits import Floats
 from advisor.timeline.calls import ANNOTATION, OP
@@ -20,7 +22,7 @@ from advisor.timeline.waits import COPY_SYNC, SCALAR
 _LEAST = 0.05
 """Of steady work: the waits, and the idle time behind them, from which on they are named."""
 _PART = 0.2
-"""Of the waits: an operator with less of them is not named."""
+"""Of the idle time behind waits: an operator with less of it is not named."""
 _MARK = "ProfilerStep#"
 
 
@@ -38,23 +40,36 @@ def lead_lost(context: Context) -> LeadLost | None:
     rows = np.flatnonzero(chosen)
     if not len(rows):
         return None
-    wait, step = (syncs.end - syncs.begin)[rows].astype(np.float64), step[rows]
+    rows = rows[np.argsort(syncs.begin[rows], kind="stable")]
+    begin, end, step = syncs.begin[rows], syncs.end[rows], context.recording.step_of(syncs.start[rows])
+    # A copy that the host waits for is no work that it would run ahead of.
+    work, kernels = context.recording.work, context.kernel_rows
+    wait = covered(union(work.start[kernels], work.end[kernels]), begin, end)
     late = ledger.counted & (ledger.cause == CODE["host"])
-    idle_ns = 0
+    idle = np.zeros(len(rows), np.int64)
     for number in np.unique(step).tolist():
-        first = int(syncs.end[rows[step == number]].min())
-        behind = late & (ledger.step == number) & (ledger.start_ns >= first)
-        idle_ns += min(int(ledger.dur_ns[behind].sum()), int(wait[step == number].sum()))
-    if min(idle_ns, int(wait.sum())) < _LEAST * ledger.counted_ns:
-        return None
+        of_step = np.flatnonzero(step == number).tolist()
+        starts, lengths = ledger.start_ns[late & (ledger.step == number)], ledger.dur_ns[late & (ledger.step == number)]
+        left: list[int] = []  # waits whose time no idle time behind them has made up for, the last one first to
+        for at, until in zip(of_step, [*begin[of_step[1:]].tolist(), np.iinfo(np.int64).max], strict=True):
+            left.append(at)
+            behind = int(lengths[(starts >= end[at]) & (starts < until)].sum())
+            while behind and left:
+                taken = min(behind, int(wait[left[-1]] - idle[left[-1]]))
+                idle[left[-1]] += taken
+                behind -= taken
+                if idle[left[-1]] >= wait[left[-1]]:
+                    left.pop()
     ms = context.step_ns / 1e6 / max(ledger.counted_ns, 1)
-    return LeadLost(
-        wait_ms=float(wait.sum()) * ms, idle_ms=idle_ns * ms, where=_places(context, syncs.node[rows], wait * ms)
-    )
+    where = _places(context, syncs.node[rows], wait.astype(np.float64) * ms, idle.astype(np.float64) * ms)
+    wait_ms, idle_ms = (math.fsum(getattr(one, name) for one in where) for name in ("ms", "idle_ms"))
+    if min(wait_ms, idle_ms) < _LEAST * ledger.counted_ns * ms:
+        return None
+    return LeadLost(wait_ms=wait_ms, idle_ms=idle_ms, where=where)
 
 
-def _places(context: Context, node: Ints, wait_ms: Floats) -> list[Waiting]:
-    """The operators that wait, each under the outermost range of the program around it, those that wait most first."""
+def _places(context: Context, node: Ints, wait_ms: Floats, idle_ms: Floats) -> list[Waiting]:
+    """The operators that wait, each under the outermost range around it, those with most idle time behind them first."""
     host = context.recording.host
     operator = fetch(host.attributes.op, node)
     operator = np.where((operator >= 0) & (host.group[np.maximum(operator, 0)] == OP), operator, -1)
@@ -66,7 +81,10 @@ def _places(context: Context, node: Ints, wait_ms: Floats) -> list[Waiting]:
         around = np.where(around >= 0, host.above(np.maximum(around, 0), ranges), -1)
     keys = np.stack([fetch(host.name, operator), fetch(host.name, outer)])
     found, back = np.unique(keys, axis=1, return_inverse=True)
-    of_each = np.bincount(back.ravel(), wait_ms, found.shape[1])
-    order = [at for at in np.argsort(-of_each, kind="stable").tolist() if of_each[at] >= _PART * of_each.sum()]
+    waits, idle = (np.bincount(back.ravel(), of, found.shape[1]) for of in (wait_ms, idle_ms))
+    order = [at for at in np.argsort(-idle, kind="stable").tolist() if idle[at] > 0 and idle[at] >= _PART * idle.sum()]
     names = [(context.names[code] if code >= 0 else None for code in found[:, at].tolist()) for at in order]
-    return [Waiting(op=op, around=ranged, ms=float(of_each[at])) for at, (op, ranged) in zip(order, names, strict=True)]
+    return [
+        Waiting(op=op, around=ranged, ms=float(waits[at]), idle_ms=float(idle[at]))
+        for at, (op, ranged) in zip(order, names, strict=True)
+    ]

@@ -111,6 +111,6 @@ def test_an_edit_that_does_part_of_a_fix_is_priced_from_nothing_on(tmp_path: Pat
         analysis, Project(tmp_path / "train.py", root=tmp_path), lambda _: analysis, cores=2, writes=False
     )
     assert [(one.edit.name, one.price) for one in proposals] == [
-        ("elements-at-once", Price(low=0.0, high=0.3)),
         ("loader-workers", Price(low=0.1, high=0.3)),
+        ("elements-at-once", Price(low=0.0, high=0.3)),
     ]

@@ -431,7 +431,7 @@ def prototypes(x, w, labels, n):
     out = torch.zeros(n, 5)
     for c in range(n):
         own = labels == c
-        out[c] = torch.tanh(x[own] @ w).mean(0)
+        out[c] = torch.tanh(F.linear(x[own], w)).mean(0)
     return out
 
 def totals(x, labels, n):
@@ -441,7 +441,7 @@ def totals(x, labels, n):
         out[c] = x[own].sum(0)
     return out
 
-w = torch.randn(4, 5, requires_grad=True)
+w = torch.randn(5, 4, requires_grad=True)
 x, labels = torch.randn(30, 4), torch.arange(30) % 7
 made = prototypes(x, w, labels, 7)
 made.square().sum().backward()

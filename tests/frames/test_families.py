@@ -27,6 +27,34 @@ def family(folder: Path, op: str, kernel: str, dtypes: list[str] | None = None) 
     return str(found)
 
 
+def test_work_of_an_embeddings_operator_is_embedding_whatever_sorts_or_adds_in_it(tmp_path: Path) -> None:
+    """Its backward pass sorts the rows that were asked for; a sort of the program's own is a sort."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    name = "void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<long, long>"
+    with b.op("split_embedding_backward_codegen_rowwise_adagrad"), b.op("aten::sort"):
+        b.kernel(name, us=10)
+    with b.op("aten::sort"):
+        b.kernel(name, us=10)
+    assert list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"]) == ["embedding", "sort"]
+
+
+def test_attention_in_steps_is_one_family(tmp_path: Path) -> None:
+    """Product, scale, softmax, product; a product elsewhere is one."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    with b.op("aten::addmm", shapes=[[64], [256, 64], [64, 64]]):
+        b.kernel(GEMM, us=10)
+    for op, kernel, shapes in (
+        ("aten::bmm", GEMM, [[8, 64, 32], [8, 32, 64]]),
+        ("aten::mul", POINTWISE, [[8, 64, 64], []]),
+        ("aten::_softmax", "void cunn_SoftMaxForward<8, float, float, float>", [[8, 64, 64], [], []]),
+        ("aten::bmm", GEMM, [[8, 64, 64], [8, 64, 32]]),
+    ):
+        with b.op(op, shapes=shapes):
+            b.kernel(kernel, us=10)
+    found = list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"])
+    assert found == ["matrix products", *["unfused attention"] * 4]
+
+
 @pytest.mark.parametrize(
     ("op", "kernel", "expected"),
     [

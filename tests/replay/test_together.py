@@ -140,7 +140,7 @@ def test_what_a_fix_returns_alone_is_said_where_it_is_another_figure(tmp_path: P
     assert launches.saving.alone_ms is None
     assert products.saving.high_ms == pytest.approx(8 * 0.874, abs=0.02)
     assert products.saving.alone_ms == {"low": 0.0, "high": 0.0}
-    assert "(9.8–70 %), alone nothing" in " ".join(render("text", result, Options()).decode().split())
+    assert "(9.8–70 %) after those above, alone nothing" in " ".join(render("text", result, Options()).decode().split())
     for form in ("html", "markdown"):
         assert b"; alone nothing" in render(form, result, Options()), form
 

@@ -39,8 +39,8 @@ from advisor.fix.edits import (
 )
 
 EDITS: tuple[Edit, ...] = (
-    *assigning.EDITS,
     *loader.EDITS,
+    *assigning.EDITS,
     *rows.EDITS,
     *threads.EDITS,
     *optimizer.EDITS,

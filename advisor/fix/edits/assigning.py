@@ -9,7 +9,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place
-from advisor.fix.code import class_around, function_around, written
+from advisor.fix.code import bindings, check_alone, class_around, function_around, names_of, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.edits.loader import NAMES
 from advisor.fix.source import NotEditable, Piece, Source
@@ -17,8 +17,10 @@ from advisor.fix.source import NotEditable, Piece, Source
 _MADE = tuple(f"torch.{name}" for name in ("zeros", "ones", "full", "empty"))
 _LOADING = ("__getitem__", "__getitems__", "__iter__", "__call__", "collate", "collate_fn")
 """Functions in which no gradient is kept: of data sets, and of what a loader calls."""
-_SIZED = re.compile(r"\.(tolist|split|encode)\([^()]*\)$|\[[^\[\]]*:[^\[\]]*\]$")
+_SIZED = re.compile(r"\.(tolist|split)\([^()]*\)$|\[[^\[\]]*:[^\[\]]*\]$")
 """Calls that return a list, and slices."""
+_REBOUND = re.compile(r"\b(?:len|list|enumerate|range)\s*=(?!=)|\b(?:def|class|as)\s+(?:len|list|enumerate|range)\b")
+"""Names of Python's own that a file gives to something else."""
 _DATASETS = ("torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.dataset.Dataset")
 
 
@@ -67,13 +69,25 @@ def _row(source: Source, loop: cst.For) -> Piece:
     where = place(source, loop)
     target, value = _assignment(source, loop)
     count, row, given = _gone_through(source, loop, value)
-    tensor, places = _picked(target, where)
-    if not places or places[-1] != count or any(re.search(rf"\b{count}\b", each) for each in places[:-1]):
+    tensor, places = _picked(target, where, _counts(source, loop))
+    own = names_of(loop.target)
+    if (
+        not places
+        or places[-1] != count
+        or any(re.search(rf"\b{name}\b|[(:]", each) for each in places[:-1] for name in own)
+    ):
         raise NotEditable(f"the loop at {where} writes other places than its count's")
-    if re.search(rf"\b{re.escape(tensor.partition('.')[0])}\b", given) or re.search(rf"\b{count}\b", given):
+    depends = (
+        re.search(rf"\b{count}\b", source.code(value)) is not None
+        and given.startswith("[")
+        and f"for {count} in" not in given
+    )
+    if re.search(rf"\b{re.escape(tensor.partition('.')[0])}\b", given) or depends or "super(" in given:
         raise NotEditable(f"what the loop at {where} writes depends on where it is written")
-    _check_made(source, loop, tensor)
-    _check_behind(source, loop)
+    _check_made(source, loop, tensor, len(places))
+    check_alone(source, loop, own)
+    if _REBOUND.search(source.text) or any(isinstance(outer, cst.Try) for outer in source.around(loop)):
+        raise NotEditable(f"how the loop at {where} ends, or what len and list are there, is not certain")
     if "#" in source.text[source.start(loop) : source.end(loop)]:
         raise NotEditable(f"a comment stands in the loop at {where}")
     index = ", ".join([*places[:-1], f": len({row})"])
@@ -116,9 +130,11 @@ def _gone_through(source: Source, loop: cst.For, value: cst.BaseExpression) -> t
             raise NotEditable(f"the loop at {where} does not count from 0")
         count, item = names
         row = source.code(head.args[0].value)
+        if matchers.findall(head.args[0].value, matchers.Call() | matchers.NamedExpr()):
+            raise NotEditable(f"{row} at {where} would be computed twice")
         if not _has_length(source, loop, head.args[0].value):
             raise NotEditable(f"whether {row} at {where} has a length is not certain")
-        given = row if written(value) == item else f"[{source.code(value)} for {item} in {row}]"
+        given = f"list({row})" if written(value) == item else f"[{source.code(value)} for {item} in {row}]"
         return count, row, given
     match = re.fullmatch(r"range\(len\(([\w.]+)\)\)", written(head))
     if match is None or not isinstance(loop.target, cst.Name):
@@ -126,45 +142,68 @@ def _gone_through(source: Source, loop: cst.For, value: cst.BaseExpression) -> t
     row, count = match[1], loop.target.value
     if written(value) != f"{row}[{count}]":
         raise NotEditable(f"the loop at {where} writes something else than the row")
-    return count, row, row
+    return count, row, f"[{row}[{count}] for {count} in range(len({row}))]"
 
 
 def _has_length(source: Source, loop: cst.For, row: cst.BaseExpression) -> bool:
     """Tell a slice, a list, or a name that is a list's: by what it is given, or as what is asked for its length."""
     if isinstance(row, cst.Subscript):
         return any(isinstance(element.slice, cst.Slice) for element in row.slice) and len(row.slice) == 1
-    if isinstance(row, cst.List | cst.ListComp):
-        return False  # it would be made twice
-    if not isinstance(row, cst.Name):
-        return False
     function = function_around(source, loop)
     assert function is not None
-    text = written(function)
-    if f"len({row.value})" in text:
+    if not isinstance(row, cst.Name) or not _has_one_value(function, row.value):
+        return False
+    if f"len({row.value})" in written(function):
         return True
-    given = [
-        assign.value
-        for assign in matchers.findall(function, matchers.Assign())
-        if isinstance(assign, cst.Assign) and any(written(target.target) == row.value for target in assign.targets)
-    ]
+    given = _given(function, row.value)
     if given:
         return all(isinstance(value, cst.List | cst.ListComp) or _SIZED.search(written(value)) for value in given)
+    return _fellows_have(source, loop, function, row.value)
+
+
+def _has_one_value(function: cst.FunctionDef, name: str) -> bool:
+    """Tell a name that a function gives a value once, or that only loops give theirs."""
+    loops = sum(
+        isinstance(loop, cst.For) and name in names_of(loop.target)
+        for loop in matchers.findall(function, matchers.For())
+    )
+    others = bindings(function, name) - loops
+    return others <= 1 and not (others and loops)
+
+
+def _given(function: cst.FunctionDef, name: str) -> list[cst.BaseExpression]:
+    return [
+        assign.value
+        for assign in matchers.findall(function, matchers.Assign())
+        if isinstance(assign, cst.Assign) and any(written(target.target) == name for target in assign.targets)
+    ]
+
+
+def _fellows_have(source: Source, loop: cst.For, function: cst.FunctionDef, name: str) -> bool:
+    """Tell a row of rows of which the function asks all for their length: ``max(len(x) for x in rows)``."""
     for outer in source.around(loop):
-        if isinstance(outer, cst.For) and row.value in {written(name) for name in _names(outer.target)}:
+        if isinstance(outer, cst.For) and name in names_of(outer.target):
             rows = re.fullmatch(r"(?:enumerate\()?(\w+)\)?", written(outer.iter))
-            # Its fellows are asked for their length: max(len(x) for x in rows).
-            return rows is not None and re.search(rf"len\((\w+)\)for\1in{rows[1]}\b", text) is not None
+            return rows is not None and re.search(rf"len\((\w+)\)for\1in{rows[1]}\b", written(function)) is not None
     return False
 
 
-def _names(target: cst.BaseExpression) -> list[cst.Name]:
-    return [name for name in matchers.findall(target, matchers.Name()) if isinstance(name, cst.Name)]
+def _counts(source: Source, loop: cst.For) -> set[str]:
+    """Return the numbers that the loops around a loop count by."""
+    out = set()
+    for outer in source.around(loop):
+        if isinstance(outer, cst.For) and written(outer.iter).startswith(("enumerate(", "range(")):
+            first = outer.target.elements[0].value if isinstance(outer.target, cst.Tuple) else outer.target
+            out.add(written(first))
+    return out
 
 
-def _picked(target: cst.Subscript, where: str) -> tuple[str, list[str]]:
+def _picked(target: cst.Subscript, where: str, counts: set[str]) -> tuple[str, list[str]]:
     """Return the tensor, and the places in it, of ``x[i, j]`` or ``x[i][j]``, where no place is a slice."""
     places: list[str] = []
     at: cst.BaseExpression = target
+    if isinstance(at.value, cst.Subscript) and not counts >= {written(index) for index in at.value.slice}:
+        raise NotEditable(f"whether the loop at {where} writes into a part of a tensor is not certain")
     while isinstance(at, cst.Subscript):
         parts = [cst.Module([]).code_for_node(element.slice).strip() for element in at.slice]
         if any(not isinstance(element.slice, cst.Index) for element in at.slice):
@@ -174,50 +213,34 @@ def _picked(target: cst.Subscript, where: str) -> tuple[str, list[str]]:
     return written(at), places
 
 
-def _check_made(source: Source, loop: cst.For, tensor: str) -> None:
-    """Raise ``NotEditable`` unless the function makes the tensor, and keeps no gradient for it."""
+def _check_made(source: Source, loop: cst.For, tensor: str, places: int) -> None:
+    """Raise ``NotEditable`` unless the function makes the tensor once, of as many dimensions as there are places."""
     function = function_around(source, loop)
     assert function is not None
-    values = [
-        assign.value
-        for assign in matchers.findall(function, matchers.Assign())
-        if isinstance(assign, cst.Assign) and any(written(target.target) == tensor for target in assign.targets)
-    ]
-    made = [
-        isinstance(value, cst.Call) and source.name(value.func) in _MADE and "requires_grad" not in source.code(value)
-        for value in values
-    ]
-    if not made or not all(made):
-        raise NotEditable(f"whether {tensor} at {place(source, loop)} is a tensor is not certain")
+    values = _given(function, tensor)
+    value = values[0] if len(values) == 1 and bindings(function, tensor) == 1 else None
+    where = place(source, loop)
+    if not isinstance(value, cst.Call) or source.name(value.func) not in _MADE or "requires_grad" in source.code(value):
+        raise NotEditable(f"whether {tensor} at {where} is a tensor is not certain")
+    if _dimensions(source, value) != places:
+        raise NotEditable(f"whether the loop at {where} writes single numbers is not certain")
+    for inner in matchers.findall(function.body, matchers.FunctionDef() | matchers.Lambda()):
+        if tensor in names_of(inner):
+            raise NotEditable(f"{tensor} at {where} is read by a function inside")
 
 
-def _check_behind(source: Source, loop: cst.For) -> None:
-    """Raise ``NotEditable`` where the loop's own names are read behind it in its function."""
-    function = function_around(source, loop)
-    assert function is not None
-    own = {written(name) for name in _names(loop.target)}
-    for node in matchers.findall(function, matchers.Name()):
-        if source.start(node) <= source.end(loop) or source.code(node) not in own:
-            continue
-        if not _is_bound_again(source, node, source.code(node), function):
-            raise NotEditable(f"what the loop at {place(source, loop)} counts is read behind it")
-
-
-def _is_bound_again(source: Source, node: cst.CSTNode, name: str, function: cst.FunctionDef) -> bool:
-    """Tell a name of a later loop, or of a comprehension, that gives it a value before it is read."""
-    for outer in source.around(node):
-        if outer is function:
-            return False
-        bound: cst.CSTNode | None = None
-        if isinstance(outer, cst.For):
-            bound = outer.target
-        elif isinstance(outer, cst.ListComp | cst.GeneratorExp | cst.SetComp | cst.DictComp):
-            bound = outer.for_in.target
-        if bound is not None and any(
-            source.code(each) == name for each in [bound, *matchers.findall(bound, matchers.Name())]
-        ):
-            return True
-    return False
+def _dimensions(source: Source, value: cst.Call) -> int | None:
+    """Return of how many dimensions a tensor is made; None where a name alone may be a tuple of sizes."""
+    if any(arg.star for arg in value.args):
+        return None
+    sizes = [arg.value for arg in value.args if arg.keyword is None]
+    if source.name(value.func) == "torch.full":
+        sizes = sizes[:1]
+    if len(sizes) != 1:
+        return len(sizes)
+    if isinstance(sizes[0], cst.Tuple | cst.List):
+        return len(sizes[0].elements)
+    return 1 if isinstance(sizes[0], cst.Integer) or written(sizes[0]).startswith("len(") else None
 
 
 EDITS = (

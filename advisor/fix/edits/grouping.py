@@ -6,14 +6,24 @@ As hand-written graph layers have it, a node at a time, and prototypes, a class 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place
-from advisor.fix.code import class_around, function_around, indent_of, torch_name, unused_name, written
+from advisor.fix.code import (
+    bindings,
+    check_alone,
+    class_around,
+    function_around,
+    indent_of,
+    names_of,
+    torch_name,
+    unused_name,
+    written,
+)
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible, loops_at
 from advisor.fix.source import NotEditable, Piece, Source
 
@@ -42,7 +52,12 @@ _FUNCTIONS = tuple(
     for module in ("torch", "torch.nn.functional")
     for name in (*_BY_ELEMENT, "elu", "gelu", "leaky_relu", "silu")
 )
+_OTHERWISE = re.compile(r"requires_grad|dtype|\.long|\.int|\.bool")
+"""Words of a table that is no plain one of floats."""
+_WRITES = ("inplace", "out")
 _REDUCED = re.compile(r"^(mean|sum)\((?:dim=)?0(,keepdim=True)?\)$")
+_DOUBTFUL = re.compile(r"autocast|float16|\.half\(|register_forward|ignore_index|-100\b")
+"""Words of a file in which sums of all rows may overflow, layers may look at a batch, or labels may be of no group."""
 _ZEROS = ("torch.zeros", "torch.zeros_like")
 
 
@@ -62,26 +77,39 @@ def _make(request: Request) -> Iterator[Change]:
 
 
 def _all_groups(source: Source, loop: cst.For) -> Change:
-    return changed(source, [_at_once(source, loop)], f"all groups at once, {place(source, loop)}")
+    return changed(
+        source,
+        [_at_once(source, loop)],
+        f"all groups at once, {place(source, loop)}; each row has to be of one of them",
+    )
 
 
 def _at_once(source: Source, loop: cst.For) -> Piece:
     """Return the piece that sums the rows of all groups in place of the loop."""
     where = place(source, loop)
     lines = list(loop.body.body)
+    if _DOUBTFUL.search(source.text):
+        raise NotEditable(f"{source.path} computes in half precision, hooks layers or leaves labels out")
     rows = re.fullmatch(r"range\((.*)\)", written(loop.iter))
     if not isinstance(loop.target, cst.Name) or rows is None or loop.orelse is not None or len(lines) < 2:
         raise NotEditable(f"the loop at {where} is not over groups")
     if "#" in source.text[source.start(loop) : source.end(loop)]:
         raise NotEditable(f"a comment stands in the loop at {where}")
     group = _group(source, lines[0], loop.target.value, where)
+    own = {loop.target.value, group.members, *(names_of(target.target).pop() for target in _targets(lines[1:-1]))}
     skips = _skips(lines[1], group)
-    reader = _Rows(source, group, where)
+    reader = _Rows(source, group, where, own)
     texts = [reader.assigned(line) for line in lines[2 if skips else 1 : -1]]
     out, value, reduction, added = _result(source, lines[-1], group, where)
     _check_out(source, loop, out, rows[1], made=not added)
-    _check_behind(source, loop, {loop.target.value, group.members, *reader.names})
+    around: cst.CSTNode = function_around(source, loop) or source.module
+    sizes = names_of(cst.parse_expression(rows[1]))
+    if any(out in names_of(line) for line in [*lines[:-1], value]) or any(bindings(around, name) > 1 for name in sizes):
+        raise NotEditable(f"the loop at {where} reads what it writes, or counts to what changes")
+    check_alone(source, loop, own)
     new = reader.text(value)
+    if not added:
+        new = f"({new}).to({out}.dtype)" if isinstance(value, cst.BinaryOperation) else f"{new}.to({out}.dtype)"
     torch = torch_name(source)
     indent = indent_of(source, source.lines(loop)[0])
     if reduction == "sum":
@@ -89,7 +117,7 @@ def _at_once(source: Source, loop: cst.For) -> Piece:
     else:
         counts = unused_name(source, "counts", "group_sizes")
         clamped = ".clamp(min=1)" if skips else ""  # else an empty group is not a number, as it was
-        texts.append(f"{counts} = {torch}.bincount({group.key}, minlength=len({out})){clamped}")
+        texts.append(f"{counts} = {torch}.bincount({group.key}, minlength={out}.shape[0]){clamped}")
         sums = f"{torch}.zeros_like({out}).index_add(0, {group.key}, {new})"
         texts.append(f"{out} = {out} + ({sums}.movedim(0, -1) / {counts}).movedim(-1, 0)")
     return Piece(source.start(loop), source.end(loop), f"{source.newline}{indent}".join(texts))
@@ -102,8 +130,8 @@ def _group(source: Source, line: cst.CSTNode, count: str, where: str) -> Group:
     for form in (
         r"\((.*)\)\.nonzero\(\)\.(?:squeeze\((?:1|-1)\)|flatten\(\)|view\(-1\))",
         r"\((.*)\)\.nonzero\(as_tuple=True\)\[0\]",
-        r"\w+\.where\((.*)\)\[0\]",
-        r"\w+\.nonzero\((.*)\)\.(?:squeeze\((?:1|-1)\)|flatten\(\)|view\(-1\))",
+        rf"{torch_name(source)}\.where\((.*)\)\[0\]",
+        rf"{torch_name(source)}\.nonzero\((.*)\)\.(?:squeeze\((?:1|-1)\)|flatten\(\)|view\(-1\))",
     ):
         if (found := re.fullmatch(form, told)) is not None:
             told = found[1]
@@ -128,11 +156,24 @@ def _skips(line: cst.CSTNode, group: Group) -> bool:
     )
 
 
+def is_linear(source: Source, node: cst.Call) -> bool:
+    """Tell the call of a linear layer of the module's own, which treats each row alike."""
+    owner = class_around(source, node)
+    if owner is None or re.fullmatch(r"self\.\w+", written(node.func)) is None or len(node.args) != 1:
+        return False
+    made = [
+        assign.value
+        for assign in matchers.findall(owner, matchers.Assign())
+        if isinstance(assign, cst.Assign) and any(written(to.target) == written(node.func) for to in assign.targets)
+    ]
+    return len(made) == 1 and isinstance(made[0], cst.Call) and source.name(made[0].func) == "torch.nn.Linear"
+
+
 class _Rows:
     """Reads expressions of which each row follows from one member of the group, and writes them for all members of all groups."""
 
-    def __init__(self, source: Source, group: Group, where: str) -> None:
-        self._source, self._group, self._where = source, group, where
+    def __init__(self, source: Source, group: Group, where: str, own: set[str]) -> None:
+        self._source, self._group, self._where, self._own = source, group, where, own
         self.names: set[str] = set()
         """Names that the loop gives such rows."""
 
@@ -172,9 +213,9 @@ class _Rows:
         values = [arg.value for arg in node.args]
         if name == "torch.bmm" and len(values) == len(("left", "right")):
             return f"{self._source.code(node.func)}({self.text(values[0])}, {self.text(values[1])})"
-        rest = [self._source.code(arg) for arg in node.args[1:]]
-        free = all(self._is_free(value) for value in values[1:])
-        if values and free and (name in (*_FUNCTIONS, "torch.nn.functional.linear") or self._is_linear(node)):
+        layer = name in (*_FUNCTIONS, "torch.nn.functional.linear") or is_linear(self._source, node)
+        if values and layer and self._takes_rows_alone(node):
+            rest = [self._source.code(arg) for arg in node.args[1:]]
             return f"{self._source.code(node.func)}({', '.join([self.text(values[0]), *rest])})"
         if not isinstance(node.func, cst.Attribute):
             raise self._refusal(node)
@@ -184,36 +225,28 @@ class _Rows:
             return f"{self.text(node.func.value)}.{method}({', '.join(given)})"
         raise self._refusal(node)
 
-    def _is_linear(self, node: cst.Call) -> bool:
-        """Tell a linear layer of the module's own, which treats each row alike."""
-        owner = class_around(self._source, node)
-        if owner is None or re.fullmatch(r"self\.\w+", written(node.func)) is None or len(node.args) != 1:
-            return False
-        made = [
-            assign.value
-            for assign in matchers.findall(owner, matchers.Assign())
-            if isinstance(assign, cst.Assign) and any(written(to.target) == written(node.func) for to in assign.targets)
-        ]
-        return len(made) == 1 and isinstance(made[0], cst.Call) and self._source.name(made[0].func) == "torch.nn.Linear"
+    def _takes_rows_alone(self, node: cst.Call) -> bool:
+        """Tell a call whose other arguments are the same for each group, and that writes nothing in place."""
+        free = all(self._is_free(arg.value) and written(arg.value) not in ("True", "out") for arg in node.args[1:])
+        return free and not any(
+            arg.star or (arg.keyword is not None and arg.keyword.value in _WRITES) for arg in node.args
+        )
 
     def _combined(self, node: cst.BinaryOperation) -> str:
-        """Write a product, a sum: of rows with rows, or with what is the same for all groups."""
-        if not isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultiply):
+        """Write a sum or product of rows with rows, or with a number: a table may have a row for each member."""
+        if not isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide):
             raise self._refusal(node)
+        number = [isinstance(side, cst.Integer | cst.Float) for side in (node.left, node.right)]
         sides = [
-            self._source.code(side) if self._is_free(side) else self.text(side) for side in (node.left, node.right)
+            self._source.code(side) if known else self.text(side)
+            for side, known in zip((node.left, node.right), number, strict=True)
         ]
-        free = [self._is_free(side) for side in (node.left, node.right)]
-        if all(free) or (isinstance(node.operator, cst.MatrixMultiply) and free != [False, True]):
-            raise self._refusal(node)
         text = f"{sides[0]}{cst.Module([]).code_for_node(node.operator)}{sides[1]}"
         return f"({text})" if node.lpar else text
 
     def _is_free(self, node: cst.BaseExpression) -> bool:
         """Tell what is the same for each group: a number, a name, an attribute, without the loop's own names."""
-        own = {self._group.members, self._group.count, *self.names}
-        names = {name.value for name in matchers.findall(node, matchers.Name()) if isinstance(name, cst.Name)}
-        return not names & own and not matchers.findall(node, matchers.Call())
+        return not names_of(node) & self._own and not matchers.findall(node, matchers.Call() | matchers.NamedExpr())
 
     def _refusal(self, node: cst.CSTNode) -> NotEditable:
         return NotEditable(f"whether {written(node)} at {self._where} treats each row by itself is not certain")
@@ -261,23 +294,29 @@ def _check_out(source: Source, loop: cst.For, out: str, rows: str, *, made: bool
     value = _made_by(source, loop, out)
     if value is None:
         raise NotEditable(f"what {out} at {where} is before the loop is not certain")
-    if made and (source.name(value.func) not in _ZEROS or "requires_grad" in source.code(value)):
+    if made and (source.name(value.func) not in _ZEROS or _OTHERWISE.search(source.code(value))):
         raise NotEditable(f"whether {out} at {where} is made of zeros is not certain")
     if not _has_rows(source, value, out, rows):
         raise NotEditable(f"whether {out} at {where} has a row for each group is not certain")
 
 
+def _targets(lines: Sequence[cst.CSTNode]) -> list[cst.AssignTarget]:
+    found = (each for line in lines for each in matchers.findall(line, matchers.AssignTarget()))
+    return [each for each in found if isinstance(each, cst.AssignTarget) and isinstance(each.target, cst.Name)]
+
+
 def _made_by(source: Source, loop: cst.For, out: str) -> cst.Call | None:
-    """Return the one call before the loop that gives a name its value."""
+    """Return the call that gives a name its value in the loop's own block, where nothing names it between or before."""
     around: cst.CSTNode = function_around(source, loop) or source.module
-    given = [
-        assign.value
-        for assign in matchers.findall(around, matchers.Assign())
-        if isinstance(assign, cst.Assign)
-        and any(written(target.target) == out for target in assign.targets)
-        and source.start(assign) < source.start(loop)
-    ]
-    return given[0] if len(given) == 1 and isinstance(given[0], cst.Call) else None
+    block = source.parent(loop)
+    lines = list(block.body) if isinstance(block, cst.IndentedBlock | cst.Module) else []
+    before = [line for line in lines if source.end(line) <= source.start(loop) and out in names_of(line)]
+    assign = before[0].body[0] if len(before) == 1 and isinstance(before[0], cst.SimpleStatementLine) else None
+    inside = [each for each in matchers.findall(around, matchers.Name(out)) if source.start(each) < source.start(loop)]
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1 or len(inside) != 1:
+        return None
+    plain = isinstance(assign.targets[0].target, cst.Name)
+    return assign.value if plain and isinstance(assign.value, cst.Call) else None
 
 
 def _has_rows(source: Source, value: cst.Call, out: str, rows: str) -> bool:
@@ -288,15 +327,8 @@ def _has_rows(source: Source, value: cst.Call, out: str, rows: str) -> bool:
     of = re.fullmatch(r"len\((\w+)\)|(\w+)\.(?:shape\[0\]|size\(0\))", rows)
     table = (of[1] or of[2]) if of is not None else None
     # A layer of the same table, or zeros like it: as many rows as that has.
-    like = written(value.func).startswith("self.") or source.name(value.func) == "torch.zeros_like"
+    like = is_linear(source, value) or source.name(value.func) == "torch.zeros_like"
     return table is not None and (table == out or (like and sizes == [table]))
-
-
-def _check_behind(source: Source, loop: cst.For, names: set[str]) -> None:
-    around: cst.CSTNode = function_around(source, loop) or source.module
-    for node in matchers.findall(around, matchers.Name()):
-        if source.start(node) > source.end(loop) and source.code(node) in names:
-            raise NotEditable(f"what the loop at {place(source, loop)} holds of a group is read behind it")
 
 
 EDITS = (
