@@ -54,6 +54,8 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     for setting, value, essential in (
         ("temp_directory", "''", False),
+        # In a program without a file (python -c, a notebook) a query of two seconds would draw one on standard output.
+        ("enable_progress_bar", "false", False),
         ("threads", "1", True),
         ("memory_limit", "'1GB'", True),
         ("autoload_known_extensions", "false", True),

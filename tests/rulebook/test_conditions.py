@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -337,6 +339,17 @@ def test_connect_sees_no_python_variable() -> None:
     with pytest.raises(duckdb.CatalogException, match="mine"):
         connect().execute("SELECT * FROM mine").fetchall()
     assert len(mine) == 1
+
+
+@pytest.mark.parametrize("made", ["conditions.connect()", "store.Store('x')._database().__enter__()"])
+def test_a_slow_query_draws_nothing_on_standard_output(made: str, tmp_path: Path) -> None:
+    """DuckDB draws a bar behind two seconds of a query, in a program that has no file: `python -c`, a notebook, a cluster's worker."""
+    code = f"from advisor.rulebook import conditions; from advisor.gating.history import store; made = {made}"
+    shown = "print(made.execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; {shown}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[(False,)]\n", done.stderr
 
 
 def test_what_takes_too_long_is_interrupted() -> None:
