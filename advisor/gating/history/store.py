@@ -158,10 +158,10 @@ class Store:
             import duckdb
 
             self._engine = duckdb.connect(config={"threads": 2})
-            self._engine.execute("SET enable_progress_bar = false")  # as in advisor.rulebook.conditions
             if self._system is not None:
                 self._engine.register_filesystem(self._system)
         with self._engine.cursor() as connection:  # temporary tables are the connection's own
+            connection.execute("SET enable_progress_bar = false")  # as in advisor.rulebook.conditions
             yield connection
 
     # ---- writing
