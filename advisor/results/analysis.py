@@ -17,6 +17,7 @@ from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
+from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
@@ -336,6 +337,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "What the kernels' time of a step is made of, the most first, without communication; the sum is `compute` of "
             "`steady_causes`. Empty without kernels, where replays of graphs lack some, and in older analyses."
+        ),
+    ] = []
+    host_time: Annotated[
+        list[HostTime],
+        doc(
+            "What the CPU does in the time that the GPU idles for Python, operators and launches, the most first. Empty without a "
+            "GPU, where that is under a twentieth of the step, and in older analyses."
         ),
     ] = []
     lead_lost: Annotated[

@@ -69,9 +69,11 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
 
 
 def where(analysis: Analysis) -> Iterator[doc.Block]:
-    """Yield what the kernels' time is made of, the phases, and what lies in no finding."""
+    """Yield what the kernels' time is made of, what the GPU waits for, the phases, and what lies in no finding."""
     if divided := figures.kernel_time(analysis.summary):
         yield doc.Paragraph(divided)
+    if waiting := figures.host_time(analysis.summary):
+        yield doc.Paragraph(waiting)
     yield from phases.table(analysis.phases)
     if late := figures.lead_lost(analysis.summary):
         yield doc.Paragraph(late)

@@ -14,6 +14,7 @@ from advisor.report import figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
+from advisor.results.host_time import HostTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
@@ -64,7 +65,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         for line in _wrapped(text, width)
     ]
     if width < _NARROW:
-        foot = kernels_lines(analysis.summary, width) + foot
+        foot = kernels_lines(analysis.summary, width) + host_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     if late := figures.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
@@ -124,7 +125,7 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
         lines.append((causes,))
     # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
     if width >= _NARROW:
-        lines += kernels_lines(analysis.summary, width)
+        lines += kernels_lines(analysis.summary, width) + host_lines(analysis.summary, width)
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
@@ -179,6 +180,44 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
             return two if two and left >= _MUCH_LEFT else lines
         two = two or (lines if len(lines) == _ROWS else [])
     return two
+
+
+def host_lines(summary: Summary, width: int) -> list[Line]:
+    """Return ``GPU waits for the CPU 142 ms: backward 64 %, optimizer 22 %, ...``, where that is much of the step, in two lines.
+
+    Every part of a twentieth or more is named for which there is room; functions of one file behind the first of them.
+    """
+    total = sum(part.ms for part in summary.host_time)
+    if not total or total < _KERNELS * summary.whole_ms:
+        return []
+    named = [part for part in summary.host_time if part.kind != "others" and part.share >= _PART]
+    for count in range(len(named), 0, -1):
+        rest = 100 - sum(100 * part.share for part in named[:count])
+        parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
+        listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
+        lines = _filled(f"GPU waits for the CPU {duration(total)}: ", listed, width)
+        if len(lines) <= _ROWS:
+            return lines
+    return []
+
+
+def _of_files(parts: Sequence[HostTime]) -> list[tuple[HostTime, str]]:
+    """Name parts in short; a function of the file of that before it without the file, one of its name by the line alone."""
+    files: dict[str, list[HostTime]] = {}
+    for part in parts:
+        files.setdefault(part.where.split(":")[0] if part.kind == "function" else figures.host_part(part), []).append(
+            part
+        )
+    named: list[tuple[HostTime, str]] = []
+    for group in files.values():
+        said = ""
+        for at, part in enumerate(group):
+            name = figures.host_part(part)
+            place = name.partition(":")[2]
+            line, _, function = place.partition(" ")
+            named.append((part, name if not at else f":{line}" if function == said else f":{place}"))
+            said = function
+    return named
 
 
 def _filled(first: str, parts: Sequence[str], width: int) -> list[Line]:
@@ -299,6 +338,8 @@ _UNLIKE = 0.1
 """Difference of a cause's share from which on the step without the profiler has a line of its own."""
 _KERNELS, _LEAST = 0.1, 1.5
 """Of the step: kernels of less are not divided. Percent of their time: a family of less is one of the others."""
+_PART = 0.05
+"""Of the time in which the GPU waits for the CPU: a part of less is one of the others."""
 _ROWS, _MUCH_LEFT = 2, 10.0
 """Lines that they are divided in at most, the second only where the first leaves so many percent to the others."""
 _REST = "other"

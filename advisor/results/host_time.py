@@ -1,0 +1,27 @@
+"""Time in which the GPU waits for the CPU, divided by what the CPU does meanwhile."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from advisor.results.field import CodeLine, doc
+
+
+class HostTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Time of the launching thread in one part of the program, while the GPU waits for it."""
+
+    where: Annotated[
+        CodeLine,
+        doc(
+            "What it does: a phase of training, the innermost function that is neither torch's nor the standard library's, a range "
+            "that the program marks, or the outermost operator, whichever is known first; empty between these, and for the others."
+        ),
+    ]
+    kind: Annotated[
+        Literal["phase", "function", "range", "operator", "between", "others"],
+        doc("Which of these `where` names; `others` sums up parts of less than a 200th."),
+    ]
+    ms: Annotated[float, doc("Of the step (of the window without steps) in ms.")]
+    share: Annotated[float, doc("That, of all time in which the GPU waits for Python, operators and launches.")]

@@ -1,0 +1,160 @@
+"""What the CPU does while the GPU waits for it: phases, functions, ranges, operators. Worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.traces import analysis as analyzed
+
+import advisor
+from advisor.report import Options, render
+from advisor.report.redact import redact
+from advisor.results.analysis import Analysis
+from advisor.testing import TraceBuilder
+
+A100 = "NVIDIA A100-SXM4-40GB"
+KERNEL = "ampere_sgemm_128x64_nn"
+
+
+def builder() -> TraceBuilder:
+    """Calls that launch take 5 us, kernels begin where these end."""
+    return TraceBuilder(A100, host_us=5, latency_us=0)
+
+
+def divided(folder: Path, b: TraceBuilder) -> list[tuple[str, str, float]]:
+    summary = advisor.analyze(advisor.read(str(b.write(folder / "t.json")))).summary
+    return [(part.kind, part.where, round(part.ms * 1000)) for part in summary.host_time]
+
+
+def test_time_is_of_the_innermost_function_that_is_the_programs_or_a_librarys(tmp_path: Path) -> None:
+    """Of each step 600 us of Python: 400 in attention, of which torch's and the standard library's functions take part, 200 in run.
+
+    A kernel of 10 us ends behind its launch: the first 10 us of what follows are not idle.
+    """
+    b = builder()
+    for _ in range(2):
+        with b.step(), b.python("app/train.py(10): run"):
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=10)
+            b.idle(us=210)
+            with b.python("transformers/models/bert/modeling_bert.py(181): forward"):
+                with b.python("torch/nn/modules/linear.py(114): forward"):
+                    b.idle(us=150)
+                with b.python("/usr/lib/python3.11/inspect.py(3300): signature"):
+                    b.idle(us=250)
+                with b.op("aten::mm"):
+                    b.kernel(KERNEL, us=10)
+            b.sync()
+    parts = divided(tmp_path, b)
+    # The call that launches takes 5 us more of forward; that of the first kernel of a step, of run.
+    assert parts[0] == ("function", "transformers/models/bert/modeling_bert.py:181 forward", 405)
+    assert parts[1][:2] == ("function", "app/train.py:10 run")
+    assert parts[1][2] == pytest.approx(205, abs=6)
+    assert len(parts) == 2
+
+
+def test_a_training_step_is_divided_by_phase_before_functions(tmp_path: Path) -> None:
+    """Forward 300 us in a function, backward 500, the optimizer 200; each operator idles for its part, and launches behind it."""
+    b = builder()
+    for number in range(3):
+        with b.step():
+            with b.python("app/train.py(10): forward"), b.op("aten::mm", seq=number):
+                b.idle(us=300)
+                b.kernel(KERNEL, us=1)
+            with b.backward("MmBackward0", number), b.op("aten::mm"):
+                b.idle(us=501)
+                b.kernel(KERNEL, us=1)
+            with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_"):
+                b.idle(us=201)
+                b.kernel(KERNEL, us=1)
+            b.sync()
+    parts = {where: us for _, where, us in divided(tmp_path, b)}
+    assert parts == {
+        "backward": pytest.approx(505, abs=3),
+        "app/train.py:10 forward": pytest.approx(305, abs=3),
+        "optimizer": pytest.approx(205, abs=3),
+    }
+
+
+def test_without_functions_it_is_divided_by_ranges_and_operators(tmp_path: Path) -> None:
+    """A range of the program's holds its operators; other time is of the outermost operator, or between operators."""
+    b = builder()
+    for _ in range(3):
+        with b.step():
+            with b.annotation("## metrics ##"), b.op("aten::sum"):
+                b.idle(us=300)
+                b.kernel(KERNEL, us=1)
+            with b.op("aten::linear"), b.op("aten::addmm"):
+                b.idle(us=201)
+                b.kernel(KERNEL, us=1)
+            b.idle(us=101)
+            with b.op("aten::mul"):
+                b.kernel(KERNEL, us=1)
+            b.sync()
+    parts = {(kind, where): us for kind, where, us in divided(tmp_path, b)}
+    assert parts[("range", "## metrics ##")] == pytest.approx(305, abs=3)
+    assert parts[("operator", "aten::linear")] == pytest.approx(205, abs=3)
+    assert parts[("between", "")] == pytest.approx(100, abs=8)
+
+
+def test_what_the_thread_of_another_launch_does_is_not_named(tmp_path: Path) -> None:
+    """While a thread that launches nothing runs an operator, the one that launches is in Python of its own."""
+    b = builder()
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=1)
+            with b.thread(77, join=False), b.op("aten::stack"):
+                b.idle(us=800)
+            with b.python("app/train.py(10): decode"):
+                b.idle(us=900)
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=1)
+            b.sync()
+    parts = divided(tmp_path, b)
+    assert parts[0][:2] == ("function", "app/train.py:10 decode")
+    assert "aten::stack" not in [where for _, where, _ in parts]
+
+
+def test_a_gpu_that_hardly_waits_and_a_cpu_program_are_not_divided(tmp_path: Path) -> None:
+    busy = builder()
+    for _ in range(3):
+        with busy.step():
+            for _ in range(50):
+                with busy.op("aten::mm"):
+                    busy.kernel(KERNEL, us=100)
+            busy.sync()
+    assert divided(tmp_path, busy) == []
+    alone = TraceBuilder(None)
+    for _ in range(3):
+        with alone.step(), alone.op("aten::mm", us=100):
+            pass
+    assert divided(tmp_path, alone) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mi300_bert_small", "h100_bert_small", "a100_dlrm_rank3of8", "v100_resnet50_workers0", "a100_switch_transformer",
+     "h100_transformer_run1", "a100_megatron_tp8/rank0", "a100_particle_transformer/batch32"],
+)  # fmt: skip
+def test_the_parts_are_all_of_the_idle_time_that_the_host_owns(name: str) -> None:
+    summary = analyzed(name).summary
+    owned = summary.steady_causes.get("host", 0.0) + summary.steady_causes.get("operator", 0.0)
+    assert sum(part.ms for part in summary.host_time) == pytest.approx(owned * summary.whole_ms, rel=1e-3)
+    assert sum(part.share for part in summary.host_time) == pytest.approx(1)
+
+
+def test_reports_name_functions_and_redacted_ones_no_folder(tmp_path: Path) -> None:
+    b = builder()
+    for _ in range(3):
+        with b.step(), b.python("/home/eve/secret/train.py(10): run"):
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=10)
+            b.idle(us=500)
+            b.sync()
+    found: Analysis = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
+    text = render("text", found, Options(width=80)).decode()
+    assert "µs: train.py:10 run 100 %" in text
+    assert "eve" not in render("json", found).decode()
+    assert "secret" not in render("json", redact(found)).decode()
