@@ -49,7 +49,7 @@ _NO_SHORTER = 0.98
 _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
 _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
-_MOST_PARTS, _LONGEST = 12, 40
+_MOST_PARTS, _LONGEST = 12, 48
 """Parts of that which are named at most, and characters of a name."""
 UNEVEN = 1.05
 """Times the mean of all stages that the slowest takes, from which on it is named."""
@@ -513,15 +513,17 @@ def kernel_time(summary: Summary) -> str:
 
 
 def host_part(part: HostTime) -> str:
-    """Name what the CPU does in short: the name of a function's file is its last part."""
+    """Name what the CPU does in short: the name of a function's file is its last part; one of many letters is its line's."""
     if part.kind == "between":
         return "between recorded calls"
-    text = clean(part.where.rpartition("/")[2] if part.kind == "function" else part.where)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if part.kind != "function":
+        return clean(part.where)[:_LONGEST]
+    text = clean(part.where.rpartition("/")[2])
+    return text if len(text) <= _LONGEST else text.split(" ")[0]
 
 
 def host_time(summary: Summary) -> str:
-    """Say what the CPU does while the GPU waits for it: ``The GPU waits for the CPU for 158 ms a step: backward 91.5 ms ...``."""
+    """Say what the CPU does while the GPU waits for it: ``Waits for the CPU, 158 ms a step: backward 91.5 ms ...``."""
     total = sum(part.ms for part in summary.host_time)
     parts = [part for part in summary.host_time if part.share >= _FAMILY and part.kind != "others"][:_MOST_PARTS]
     if not parts:
@@ -529,7 +531,7 @@ def host_time(summary: Summary) -> str:
     told = [f"{clean(part.where) or host_part(part)} {milliseconds(part.ms)} ({percent(part.share)})" for part in parts]
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
-    return f"The GPU waits for the CPU for {milliseconds(total)} {per(summary)}: {', '.join(told)}."
+    return f"Waits for the CPU, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
 
 
 def lead_lost(summary: Summary) -> str:

@@ -19,6 +19,8 @@ _LEAST = 0.05
 """Of steady work: less idle time for the host is not divided."""
 _SMALL = 0.005
 """Of that idle time: parts of less are summed up."""
+_MOST = 0.9
+"""Of that idle time: what is around so much of it holds all of it, for what a reader wants to know."""
 _MARK = "ProfilerStep#"
 _RANGES = ("Optimizer.", "enumerate(")
 """Ranges that torch marks, which traces of 2021 hold as operators."""
@@ -37,13 +39,13 @@ def host_time(context: Context) -> list[HostTime]:
     ledger = context.ledger
     rows = np.flatnonzero(ledger.counted & ledger.through("host", "operator"))
     total = int(ledger.dur_ns[rows].sum())
-    if context.cpu_program or not context.idle_trusted or not total or total < _LEAST * ledger.counted_ns:
+    if not len(context.kernel_rows) or not context.idle_trusted or not total or total < _LEAST * ledger.counted_ns:
         return []
     start, end = ledger.start_ns[rows], ledger.end_ns[rows]
     node, own = _self_times(context, start, end)
     if not len(node):
         return []
-    kind, code = _parts(context, node)
+    kind, code = _parts(context, node, own)
     first, part = alike(kind, code)
     sums = summed(part, own, len(first))
     found = {(int(kind[at]), int(code[at])): int(ns) for at, ns in zip(first.tolist(), sums.tolist(), strict=True)}
@@ -106,11 +108,15 @@ def _tells(frame: Place) -> bool:
     return frame.user or (top != "torch" and top not in sys.stdlib_module_names)
 
 
-def _parts(context: Context, node: Ints) -> tuple[Ints, Ints]:
-    """Kind of the part that each node is of, and its code: of a phase, else of a name; -1 between all."""
+def _parts(context: Context, node: Ints, own: Ints) -> tuple[Ints, Ints]:
+    """Kind of the part that each node is of, and its code: of a phase, else of a name; -1 between all.
+
+    A range or an operator around nearly all tells nothing: what it holds is named, and it for the rest.
+    """
     host = context.recording.host
     names = context.once(_names)
     kind, code = np.full(len(node), _BETWEEN, np.int64), np.full(len(node), -1, np.int64)
+    other, named = kind.copy(), code.copy()
     phase = context.phases(node)
     mark, ranged = names.marks[host.name], names.ranges[host.name]
     groups = (
@@ -123,9 +129,23 @@ def _parts(context: Context, node: Ints) -> tuple[Ints, Ints]:
     for of, chosen, outermost in groups:
         left = np.flatnonzero(kind == _BETWEEN)
         around = _around(context, node[left], chosen, outermost)
+        while outermost and (all_in := _holds_most(fetch(host.name, around), own[left], own.sum())) >= 0:
+            inside = left[fetch(host.name, around) == all_in]
+            other[inside], named[inside] = of, all_in
+            chosen = chosen & (host.name != all_in)
+            around = _around(context, node[left], chosen, outermost)
         known = around >= 0
         kind[left[known]], code[left[known]] = of, fetch(host.name, around[known])
+    alone = kind == _BETWEEN
+    kind[alone], code[alone] = other[alone], named[alone]
     return kind, code
+
+
+def _holds_most(name: Ints, own: Ints, total: int) -> int:
+    """The name, -1 for none, in which nearly all of the time lies."""
+    times = summed(name + 1, own, int(name.max(initial=-1)) + 2)[1:]
+    most = int(times.argmax()) if len(times) else -1
+    return most if most >= 0 and times[most] >= _MOST * total else -1
 
 
 def _around(context: Context, node: Ints, chosen: Bools, outermost: bool) -> Ints:

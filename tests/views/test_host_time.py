@@ -117,6 +117,32 @@ def test_what_the_thread_of_another_launch_does_is_not_named(tmp_path: Path) -> 
     assert "aten::stack" not in [where for _, where, _ in parts]
 
 
+def test_a_range_around_all_of_it_is_left_out_for_what_it_holds(tmp_path: Path) -> None:
+    b = builder()
+    for _ in range(3):
+        with b.step(), b.annotation("model_inference"):
+            for name in ("aten::linear", "aten::gelu"):
+                with b.op(name):
+                    b.idle(us=201)
+                    b.kernel(KERNEL, us=1)
+            b.sync()
+    parts = {(kind, where): us for kind, where, us in divided(tmp_path, b)}
+    assert set(parts) == {("operator", "aten::linear"), ("operator", "aten::gelu")}
+    assert parts[("operator", "aten::gelu")] == pytest.approx(205, abs=3)
+
+
+def test_a_range_has_the_time_that_nothing_in_it_has(tmp_path: Path) -> None:
+    b = builder()
+    for _ in range(3):
+        with b.step():
+            with b.annotation("Torch-Compiled Region: 0/0"):
+                b.idle(us=500)
+                b.kernel(KERNEL, us=1)
+            b.sync()
+    ((kind, where, _),) = [part for part in divided(tmp_path, b) if part[0] != "others"]
+    assert (kind, where) == ("range", "Torch-Compiled Region: 0/0")
+
+
 def test_a_gpu_that_hardly_waits_and_a_cpu_program_are_not_divided(tmp_path: Path) -> None:
     busy = builder()
     for _ in range(3):
@@ -131,6 +157,12 @@ def test_a_gpu_that_hardly_waits_and_a_cpu_program_are_not_divided(tmp_path: Pat
         with alone.step(), alone.op("aten::mm", us=100):
             pass
     assert divided(tmp_path, alone) == []
+    lost = builder()
+    for _ in range(3):
+        with lost.step(), lost.op("aten::mm"):
+            lost.idle(us=500)
+            lost.call("cudaLaunchKernel", us=5)
+    assert divided(tmp_path, lost) == []  # nothing was recorded of the GPU
 
 
 @pytest.mark.parametrize(
@@ -156,5 +188,5 @@ def test_reports_name_functions_and_redacted_ones_no_folder(tmp_path: Path) -> N
     found: Analysis = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
     text = render("text", found, Options(width=80)).decode()
     assert "µs: train.py:10 run 100 %" in text
-    assert "eve" not in render("json", found).decode()
+    assert "home/eve" not in render("json", found).decode()
     assert "secret" not in render("json", redact(found)).decode()

@@ -65,14 +65,17 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         for line in _wrapped(text, width)
     ]
     if width < _NARROW:
-        foot = kernels_lines(analysis.summary, width) + host_lines(analysis.summary, width) + foot
+        foot = kernels_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     if late := figures.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
-    foot = _elsewhere(analysis, width) + foot
-    if told := phases.sentence(analysis.phases):
-        foot = _wrapped(told, width) + foot
-    yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
+    unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
+    entries, most = _entries(analysis, shown, width), _most(LINES, width)
+    first = _wrapped(told, width) if told else []
+    # No finding loses a line of its own for it.
+    room = most - sum(map(len, (head, lead, first, unsaid, foot))) - sum(len(entry.forms[0]) for entry in entries)
+    foot = first + unsaid + host_lines(analysis.summary, width, room) + foot
+    yield from _page(head, lead, entries, foot, most)
 
 
 def _most(lines: int, width: int) -> int:
@@ -125,7 +128,7 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
         lines.append((causes,))
     # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
     if width >= _NARROW:
-        lines += kernels_lines(analysis.summary, width) + host_lines(analysis.summary, width)
+        lines += kernels_lines(analysis.summary, width)
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
@@ -182,10 +185,11 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
     return two
 
 
-def host_lines(summary: Summary, width: int) -> list[Line]:
-    """Return ``GPU waits for the CPU 142 ms: backward 64 %, optimizer 22 %, ...``, where that is much of the step, in two lines.
+def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
+    """Return ``waits for the CPU 142 ms: backward 64 %, optimizer 22 %, ...``, where that is much of the step.
 
-    Every part of a twentieth or more is named for which there is room; functions of one file behind the first of them.
+    In two lines, and no more than *most*. Every part of a twentieth or more is named for which there is room; functions of one
+    file behind the first of them.
     """
     total = sum(part.ms for part in summary.host_time)
     if not total or total < _KERNELS * summary.whole_ms:
@@ -195,8 +199,8 @@ def host_lines(summary: Summary, width: int) -> list[Line]:
         rest = 100 - sum(100 * part.share for part in named[:count])
         parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
         listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
-        lines = _filled(f"GPU waits for the CPU {duration(total)}: ", listed, width)
-        if len(lines) <= _ROWS:
+        lines = _filled(f"waits for the CPU {duration(total)}: ", listed, width)
+        if len(lines) <= min(_ROWS, most):
             return lines
     return []
 
@@ -222,7 +226,11 @@ def _of_files(parts: Sequence[HostTime]) -> list[tuple[HostTime, str]]:
 
 def _filled(first: str, parts: Sequence[str], width: int) -> list[Line]:
     """Join parts with commas, in lines that are full; each but the first is set in."""
-    lines = [first + parts[0]]
+    comma = "," if len(parts) > 1 else ""
+    if columns(first + parts[0] + comma) <= width:
+        lines = [first + parts[0]]
+    else:
+        lines = [first.rstrip(), f"    {parts[0]}"]
     for part in parts[1:]:
         if columns(lines[-1]) + columns(part) + len(", ,") <= width:
             lines[-1] += f", {part}"
