@@ -343,7 +343,7 @@ def test_connect_sees_no_python_variable() -> None:
 
 @pytest.mark.parametrize("made", ["conditions.connect()", "store.Store('x')._database().__enter__()"])
 def test_a_slow_query_draws_nothing_on_standard_output(made: str, tmp_path: Path) -> None:
-    """DuckDB draws a bar behind two seconds of a query, in a program that has no file: `python -c`, a notebook, a cluster's worker."""
+    """DuckDB draws a bar behind two seconds of a query, where a program has no file: `python -c`, a notebook, a worker."""
     code = f"from advisor.rulebook import conditions; from advisor.gating.history import store; made = {made}"
     shown = "print(made.execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
     done = subprocess.run(
