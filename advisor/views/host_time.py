@@ -1,4 +1,4 @@
-"""What the CPU does while the GPU waits for it: phases, functions, ranges or operators of the thread that launches."""
+"""Division of the time in which the GPU waits for the CPU: phases, functions, ranges, operators of the thread that launches.
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _self_times(context: Context, start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 @dataclass
 class _Names:
-    """What names of events are: by name code."""
+    """Kinds of events, by name code."""
 
     functions: Bools
     marks: Bools
@@ -103,7 +103,7 @@ def _names(context: Context) -> _Names:
 
 
 def _tells(frame: Place) -> bool:
-    """Whether a frame says where a program is: neither torch's nor the standard library's."""
+    """Tell whether a frame says where a program is: neither torch's nor the standard library's."""
     top = frame.file.split("/", 1)[0].removesuffix(".py")
     return frame.user or (top != "torch" and top not in sys.stdlib_module_names)
 
