@@ -1,4 +1,4 @@
-"""Division of the time in which the GPU waits for the CPU: phases, functions, ranges, operators of the thread that launches.
+"""Division of the time in which the GPU waits for the CPU: phases, functions, ranges, operators of the thread that launches."""
 
 from __future__ import annotations
 
