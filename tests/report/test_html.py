@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from support.traces import real_trace, sample
 from advisor import views as viewing
 from advisor.cli import main as advisor_command
 from advisor.pipeline import analyze
-from advisor.report import Options, format_of, render
+from advisor.report import Options, figures, format_of, render
 from advisor.report.html.diff import lines as diff
 from advisor.report.html.embed import data
 from advisor.report.html.source import MOST_BYTES, Lines
@@ -510,3 +511,12 @@ def test_the_footer_says_where_units_stand() -> None:
     footer = "".join(text for _, text in Page(html(analysis())).all("footer"))
     assert "times in ms" not in footer
     assert "a time has its unit beside it" in footer
+
+
+def test_the_page_says_what_no_finding_holds_and_what_the_gpu_waits_for() -> None:
+    made = real_analysis("a100_dlrm_rank3of8")
+    page = unescape(render("html", made).decode())
+    for sentence in (figures.kernel_time, figures.host_time, figures.lead_lost):
+        assert sentence(made.summary)
+        assert sentence(made.summary) in page
+    assert figures.elsewhere(made.elsewhere) in page

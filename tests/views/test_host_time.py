@@ -188,5 +188,6 @@ def test_reports_name_functions_and_redacted_ones_no_folder(tmp_path: Path) -> N
     found: Analysis = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
     text = render("text", found, Options(width=80)).decode()
     assert "µs: train.py:10 run 100 %" in text
+    assert "train.py:10 run" in render("html", found).decode()
     assert "home/eve" not in render("json", found).decode()
     assert "secret" not in render("json", redact(found)).decode()
