@@ -363,6 +363,8 @@ def test_a_clicked_span_tells_where_it_comes_from(chrome: Any, built: Path) -> N
 
 
 def test_an_arrow_joins_a_launch_and_its_work_from_either_end(chrome: Any, built: Path) -> None:
+    from playwright.sync_api import expect
+
     with Visit(chrome, built) as visit:
         page = visit.page
         arrow = page.locator(".pane line")
@@ -377,19 +379,16 @@ def test_an_arrow_joins_a_launch_and_its_work_from_either_end(chrome: Any, built
         page.keyboard.press("l")
         readout = page.locator(".readout")
         assert readout.inner_text().startswith("cudaLaunchKernel\nruntime · 6 µs · from 3.67 ms · autograd thread 77\n")
-        page.wait_for_timeout(50)
-        assert arrow.count() == 1
+        expect(arrow).to_have_count(1)
         page.keyboard.press("l")
         assert readout.inner_text().startswith("volta_sgemm_128x64_nt\n")
         search = page.locator(".timeline input")
         for name, count in (("train (work/deep", 4), ("Net_0", 1), ("enumerate", 0)):
             search.fill(name)
             search.press("Enter")
-            page.wait_for_timeout(50)
-            assert arrow.count() == count, name
+            expect(arrow, name).to_have_count(count)
         search.press("Escape")
-        page.wait_for_timeout(50)
-        assert arrow.count() == 0
+        expect(arrow).to_have_count(0)
 
 
 def test_steps_are_chosen_by_links(chrome: Any, folder: Path) -> None:
