@@ -339,6 +339,23 @@ class Adapted(nn.Module):
         return base
 
 
+def projections(scope: dict[str, Any]) -> dict[str, Any]:
+    """An attention and a gated layer with a Linear each, and a pipeline of diffusers that can fuse its own."""
+    scope["pipe"].transformer.fuse_qkv_projections = lambda: None
+    layers = {
+        "query": (8, 8),
+        "key": (8, 4),
+        "value": (8, 4),
+        "gate_proj": (8, 12),
+        "up_proj": (8, 12),
+        "down_proj": (12, 8),
+    }
+    return {
+        "x": torch.rand(BATCH, 5, 8),
+        "self": SimpleNamespace(**{name: nn.Linear(*size) for name, size in layers.items()}),
+    }
+
+
 def adapters(scope: dict[str, Any]) -> dict[str, Any]:
     """A library of adapters, and a pipeline of diffusers that can take one in."""
     calls = ("load_lora_weights", "fuse_lora", "unload_lora_weights")
@@ -475,6 +492,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "lora_a": torch.rand(2, 6),
     },
     "inference/unmerged-adapter": adapters,
+    "inference/separate-projections": projections,
     "inference/weight-norm": lambda scope: {
         "model": nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 4)), nn.ReLU()),
         "x": torch.rand(2, 8),

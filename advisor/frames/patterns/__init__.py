@@ -63,8 +63,9 @@ SCHEMA = Schema(
              "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before), shrunk-late (pointwise operators on "
              "an image that is then resized or pooled to half of its positions or fewer), weight-penalty (squares, absolute values "
              "or norms of parameters that are part of the loss), cast-weight (of a layer, from float to 16 bits, inside of it; on "
-             "the CPU), fresh-memory (that the system has just given, which an operator on the CPU is the first to write; or "
-             "that is given back)"),
+             "the CPU), separate-projections (layers of one input, one after the other, in inference on a GPU: queries, keys and "
+             "values, or a gate and what it gates), fresh-memory (that the system has just given, which an operator on the CPU "
+             "is the first to write; or that is given back)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -86,7 +87,7 @@ SCHEMA = Schema(
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
                 "uneven-rows or padded-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an "
                 "fft-shift; prompts of an uncached-prefix; times in the step that the same is rebuilt; train-mode: dropouts "
-                "beside it that do nothing, as their rate is 0; NULL for other kinds"),
+                "beside it that do nothing, as their rate is 0; layers of separate-projections; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -98,7 +99,7 @@ SCHEMA = Schema(
                 "growing-prefix; elements of a weight of "
                 "separate-layers or separate-heads; rank of an unmerged-adapter; elements that a class-loop compares or an "
                 "fft-shift moves; of the parameters of a weight-penalty; places of each of uneven-rows or padded-rows; tokens of "
-                "an uncached-prefix; elements of what is rebuilt; NULL for other kinds"),
+                "an uncached-prefix; elements of what is rebuilt; rows that separate-projections multiply; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding what a sparse gradient and its "
              "step, which are counted in lookups, do not take (in the middle of the price), of a long-convolution what Fourier "
              "transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
@@ -113,6 +114,7 @@ SCHEMA = Schema(
              "uneven-rows what is padding, of an fft-shift what a factor in its place does not, of attention squared, of an "
              "uncached-prefix its share of the width, likewise, and of padded-rows what of it goes where widths are rounded up to "
              "a few, of a shrunk-late the positions that go, of a weight-penalty what a step does not take to add its gradient, "
+             "of separate-projections what one product of all columns does not take of all but the first, "
              "of fresh-memory what mapping pages and giving them back is reckoned to take; NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
@@ -138,7 +140,8 @@ SCHEMA = Schema(
              "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
              "the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, between transforms, or "
              "before and behind a filter; rebuilt: the operators that build it; weight-penalty: squares, absolute values, norms or "
-             "means (of squares or absolute values)"),
+             "means (of squares or absolute values); separate-projections: queries, keys and values, two of "
+             "these, keys and values, or gate and up"),
     ),
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ PASS, SUM, OTHER, PRODUCT = range(4)
 
 
 @dataclass(eq=False)
-class _Calls:
+class Calls:
     """Calls of the forward pass that are no views, in order.
 
     *role* is the part that each can have, *size* the elements of its largest operand, *small* those of the second largest,
@@ -68,7 +68,7 @@ def unmerged_adapters(tree: Tree) -> Occurrences | None:
 
     ``length`` is the adapter's rank, ``repeats`` the rows that it multiplies.
     """
-    calls = tree.once(_calls)
+    calls = tree.once(calls_of)
     found = tree.once(_adapters)
     if calls is None or not found:
         return None
@@ -101,7 +101,7 @@ def unmerged_adapters(tree: Tree) -> Occurrences | None:
 
 def of_adapters(tree: Tree) -> Ints:
     """Nodes of all calls that are an adapter's."""
-    calls = tree.once(_calls)
+    calls = tree.once(calls_of)
     places = sorted({place for one in tree.once(_adapters) for place in one.own})
     return calls.node[places] if calls is not None else np.zeros(0, np.int64)
 
@@ -112,7 +112,7 @@ def _adapters(tree: Tree) -> list[_Adapter]:
     Of two products in turn the first gives few columns, which the second takes; of the products beside them the one before, or
     the one behind, has the rows and columns that the two have together; and the results are added up.
     """
-    calls = tree.once(_calls)
+    calls = tree.once(calls_of)
     if calls is None:
         return []
     products = np.flatnonzero(calls.role == PRODUCT)
@@ -137,7 +137,7 @@ def _adapters(tree: Tree) -> list[_Adapter]:
     return found
 
 
-def _adapter(tree: Tree, calls: _Calls, products: Ints, turn: int, latest: _Adapter | None) -> _Adapter | None:
+def _adapter(tree: Tree, calls: Calls, products: Ints, turn: int, latest: _Adapter | None) -> _Adapter | None:
     """The adapter of a pair of thin products; *latest* is the one before, which may lie beside the same layer."""
     down, up = int(products[turn]), int(products[turn + 1])
     before = int(products[turn - 1]) if turn else -1
@@ -160,7 +160,7 @@ def _adapter(tree: Tree, calls: _Calls, products: Ints, turn: int, latest: _Adap
     return _made(tree, calls, down, base, [*range(down, base), *behind])
 
 
-def _is_base(tree: Tree, calls: _Calls, base: int, down: int, up: int) -> bool:
+def _is_base(tree: Tree, calls: Calls, base: int, down: int, up: int) -> bool:
     """Tell whether a product takes as many rows and columns as the first of two thin ones, and gives as many as the second."""
     if base < 0 or calls.added[base] or tree.host.thread[calls.node[base]] != tree.host.thread[calls.node[down]]:
         return False
@@ -168,7 +168,7 @@ def _is_base(tree: Tree, calls: _Calls, base: int, down: int, up: int) -> bool:
     return bool(same and calls.inner[base] == calls.inner[down] and calls.columns[base] == calls.columns[up])
 
 
-def _added(calls: _Calls, product: int, size: int) -> list[int] | None:
+def _added(calls: Calls, product: int, size: int) -> list[int] | None:
     """Places behind a product up to the addition of its result to another as large, and the cast of the sum; None without one."""
     own: list[int] = []
     if calls.added[product]:
@@ -190,13 +190,13 @@ def _added(calls: _Calls, product: int, size: int) -> list[int] | None:
     return None
 
 
-def _made(tree: Tree, calls: _Calls, down: int, base: int, own: list[int]) -> _Adapter:
+def _made(tree: Tree, calls: Calls, down: int, base: int, own: list[int]) -> _Adapter:
     kinds = [tree.words(code) for code in tree.context.op_column(calls.node[[down, base]], "types").tolist()]
     words = [next((word for word in known or [] if word), "") for known in kinds]
     return _Adapter(down, base, own, words[0] != words[1])
 
 
-def _calls(tree: Tree) -> _Calls | None:
+def calls_of(tree: Tree) -> Calls | None:
     """The calls of the forward pass that move numbers; None where the program learns, or has no products."""
     named = tree.codes_of(lambda name: name in _PRODUCTS or name in _CONVOLUTIONS)
     if not named.any() or tree.context.once(program_of).kind != INFERENCE:
@@ -209,7 +209,7 @@ def _calls(tree: Tree) -> _Calls | None:
     found, of = keys(tree, nodes, "dims", "types")
     facts = np.array([_facts(tree, *key) for key in found], np.int64)[of]
     role, size, rows, inner, columns, added, cast, mixed, kind = facts.T
-    return _Calls(nodes, role, size, rows, inner, columns, added > 0, cast > 0, mixed > 0, kind)
+    return Calls(nodes, role, size, rows, inner, columns, added > 0, cast > 0, mixed > 0, kind)
 
 
 def _facts(tree: Tree, code: int, dims: int, types: int) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
 from advisor.frames.patterns.separate_heads import separate_heads
 from advisor.frames.patterns.separate_layers import separate_layers
+from advisor.frames.patterns.separate_projections import separate_projections
 from advisor.frames.patterns.shifted import shifted_buffers
 from advisor.frames.patterns.shrunk_late import shrunk_late
 from advisor.frames.patterns.sorts import full_sorts, quantile_sorts, rank_sorts
@@ -101,6 +102,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     copied_models,
     separate_heads,
     separate_layers,
+    separate_projections,
     class_loops,
     attached_norms,
     unmerged_adapters,
