@@ -11,24 +11,26 @@ import numpy as np
 
 from advisor.frames.patterns.find import find
 from advisor.intervals import Bools, Ints, fetch
-from advisor.timeline.calls import OP, PHASES
+from advisor.timeline.calls import OP, PHASES, PYTHON
 from advisor.timeline.context import Context
-from advisor.timeline.fused_names import operators
+from advisor.timeline.fused_names import moves_only, operators
 from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.launch_origin import outermost_ops
 
 CASTS, COPIES, RMS_NORM, ROTARY = "casts", "copies", "RMS norm", "rotary embedding"
-_UNFUSED = "unfused attention"
+_UNFUSED, _PRODUCTS, _OF_EXPERTS, _ACTIVATIONS = "unfused attention", "matrix products", "experts (MoE)", "activations"
+_CONCATENATION, _ELEMENTS, _REDUCTIONS, _FILLS = "concatenation", "elementwise", "reductions", "fills"
 _EMBEDS = re.compile(r"embedding|fbgemm|SplitLookup", re.I)
-_OPTIMIZER, _OTHER, _INDEXING, _CONCATENATION = "optimizer", "other", "indexing", "concatenation"
+_OPTIMIZER, _OTHER, _INDEXING = "optimizer", "other", "indexing"
 # By the operator, whatever the kernel in it is called: a convolution may run as a product, attention as several kernels.
 _WHOLLY = (
-    ("attention", re.compile(r"(?:flash|efficient|cudnn|_fused)_?attention|scaled_dot_product|native_multi_head", re.I)),
+    ("attention", re.compile(r"(?:flash|efficient|cudnn|_fused)_?attention|scaled_dot_product|native_multi_head"
+                             r"|transform_bias_rescale_qkv", re.I)),
     ("convolutions", re.compile(r"convolution|_conv(?:_depthwise)?[123]d", re.I)),
 )  # fmt: skip
 # By the kernel's name, whatever operator launched it.
 _BY_KIND = {
-    "gemm": "matrix products",
+    "gemm": _PRODUCTS,
     "conv": "convolutions",
     "attention": "attention",
     "layout": "layout changes",
@@ -45,6 +47,8 @@ _BY_OPERATOR = (
     (ROTARY, re.compile(r"rotary|\brope_?", re.I)),
     ("softmax", re.compile(r"softmax", re.I)),
     ("loss", re.compile(r"_loss(?:2d|_nd)?(?:_forward|_backward)?$|_loss_|cross_entropy|\bkl_div", re.I)),
+    (_ACTIVATIONS, re.compile(r"aten::(?:gelu|silu|relu6?|leaky_relu|elu|celu|selu|mish|hardswish|hardsigmoid|hardtanh|softplus"
+                              r"|log_sigmoid|glu|threshold|_?prelu(?:_kernel)?)_?(?:_(?:forward|backward))?_?$")),
     ("dropout", re.compile(r"dropout|bernoulli", re.I)),
     ("random numbers", re.compile(r"aten::(?:rand\w*|normal_?|uniform_|exponential_|multinomial)$", re.I)),
     ("embedding", re.compile(r"embedding|fbgemm", re.I)),
@@ -52,24 +56,57 @@ _BY_OPERATOR = (
     (_CONCATENATION, re.compile(r"aten::_?(?:cat|concat\w*|stack)(?:_out)?$")),
     (_INDEXING, re.compile(r"aten::_?(?:index\w*|gather|scatter\w*|take\w*|masked_select|masked_scatter\w*|nonzero"
                            r"|(?:select|slice)_(?:scatter|backward)|embedding_renorm_)$")),
-    ("fills", re.compile(r"aten::(?:fill_|zero_|zeros\w*|ones\w*|full\w*)$")),
+    (_FILLS, re.compile(r"aten::(?:fill_|zero_|zeros\w*|ones\w*|full\w*)$")),
 )  # fmt: skip
 # By the kernel's name, where no operator of torch tells: engines call libraries of their own, and replay graphs.
 _NAMED = (
     (ROTARY, re.compile(r"rotary|\brope_|_rope_", re.I)),
     # What MIOpen does around a convolution in another layout.
     ("convolutions", re.compile(r"^SubTensorOp")),
-    ("attention", re.compile(r"\bsage_|paged_attention|reshape_and_cache|\bmla_", re.I)),
+    ("attention", re.compile(r"\bsage_|paged_attention|reshape_and_cache|store_kv_?cache|\bmla_", re.I)),
+    (RMS_NORM, re.compile(r"rms_?(?:layer)?norm", re.I)),
+    ("layer norm", re.compile(r"layer_?norm(?!.*(?:gemm|linear|mlp))", re.I)),
+    (_ACTIVATIONS, re.compile(r"act_and_mul|(?:silu|gelu)_(?:and_)?mul|swiglu|geglu", re.I)),
 )  # fmt: skip
+_EXPERT_WORK = re.compile(r"grouped_(?:mm|gemm)|GroupProblemShape|bitmatrix|\bgmm\b|megablocks", re.I)
+"""Products of experts by what they are: of several matrices, each with rows of its own; and the tables of who goes where."""
+_MODULES = (
+    (RMS_NORM, re.compile(r"(?:RMS_?Norm(?:Gated)?|T5LayerNorm)$", re.I)),
+    ("layer norm", re.compile(r"LayerNorm(?:2d|32|FP32)?$", re.I)),
+    ("group norm", re.compile(r"GroupNorm(?:32)?$", re.I)),
+    ("batch norm", re.compile(r"(?:Batch|Instance)Norm[123]?d?$", re.I)),
+    (ROTARY, re.compile(r"(?:Rotary\w*Embed\w*|RoPE|ApplyRotary\w*)$", re.I)),
+    (_ACTIVATIONS, re.compile(r"(?:GELU(?:Activation|Tanh)?|SiLU(?:Activation)?|SwiGLU|GEGLU|Mish|Swish)$", re.I)),
+)
+"""By the innermost module, of what it computes step by step."""
+_FUNCTIONS = (
+    (
+        ROTARY,
+        re.compile(
+            r"\): (?:_?apply_\w*(?:rotary|rope)\w*|_?rotate_(?:half|every_two)|_?rope|apply_multimodal_rotary\w*)$"
+        ),
+    ),
+    (RMS_NORM, re.compile(r"\): _?rms_?norm\w*$")),
+)
+"""By a function of Python around it, likewise."""
+_STEPWISE = frozenset({_ELEMENTS, _REDUCTIONS, CASTS, COPIES, _CONCATENATION, _FILLS, "normalization"})
+"""Families of kernels that are no more than a step of such a thing."""
+_EXPERTS = re.compile(
+    r"(?:^|/)[^/]*(?:MoE|Moe|MOE)[^/]*/(?![^/]*(?:Gate|Router)(?:_\d+)?(?:/|$)|[^/]*Shared|Linear(?:_\d+)?$)"
+    r"|(?:^|/)[^/]*[Ee]xperts?(?:_\d+|MLP|FFN|Layer)*(?:/|$)"
+)
+"""Paths of modules that are experts: inside of a layer of these, but for what chooses among them."""
+_WITHIN = ("layer norm", "group norm", "batch norm", RMS_NORM, "softmax")
+"""Operators of these hold the casts that autocast puts around what they compute."""
 _STEPS = re.compile(r"adam|sgd|lamb|adagrad|lion|rmsprop", re.I)
 # By the operator, of kernels whose names say nothing: those of accelerators other than GPUs.
 _UNNAMED = (
-    ("matrix products", re.compile(r"aten::(?:_?mm|addmm|b?addbmm|bmm|linear|matmul|mv|dot|_scaled_mm)$")),
+    (_PRODUCTS, re.compile(r"aten::(?:_?mm|addmm|b?addbmm|bmm|linear|matmul|mv|dot|_scaled_mm)$")),
     ("convolutions", re.compile(r"convolution")),
-    ("reductions", re.compile(r"aten::(?:sum|mean|prod|std|var|var_mean|norm|linalg_vector_norm|a?max|a?min|argmax|argmin|any|all"
+    (_REDUCTIONS, re.compile(r"aten::(?:sum|mean|prod|std|var|var_mean|norm|linalg_vector_norm|a?max|a?min|argmax|argmin|any|all"
                               r"|cumsum|logsumexp)$")),
     ("pooling", re.compile(r"aten::\w*pool\w*$")),
-    ("elementwise", re.compile(r"aten::(?:add|sub|rsub|mul|div|remainder|neg|abs|sqrt|rsqrt|pow|exp|exp2|expm1|log|log2|log1p|sin"
+    (_ELEMENTS, re.compile(r"aten::(?:add|sub|rsub|mul|div|remainder|neg|abs|sqrt|rsqrt|pow|exp|exp2|expm1|log|log2|log1p|sin"
                                r"|cos|tanh|erf|sigmoid|relu|gelu|silu|leaky_relu|hardtanh|threshold|clamp|clamp_min|clamp_max"
                                r"|where|lerp|addcmul|addcdiv|nan_to_num|isnan|isinf|isfinite|reciprocal|sign|floor|ceil|round"
                                r"|eq|ne|lt|le|gt|ge|maximum|minimum|masked_fill|bitwise_\w+|logical_\w+|tril|triu|arange)_?"
@@ -83,8 +120,8 @@ _ELSE = {
     "sort": "sort",
     "random": "random numbers",
     "copy": COPIES,
-    "reduction": "reductions",
-    "elementwise": "elementwise",
+    "reduction": _REDUCTIONS,
+    "elementwise": _ELEMENTS,
     "triton": "Triton kernels",
 }
 _NORMS = (
@@ -93,6 +130,8 @@ _NORMS = (
     (RMS_NORM, re.compile(r"rms_?norm", re.I)),
     ("layer norm", re.compile(r"layer_?norm|GammaBeta|RowwiseMoments", re.I)),
 )
+_UNTOLD = frozenset({"other", "elementwise", "reduction", "triton"})
+_QUANTIZES = re.compile(r"(?:^|_|::|\s)(?:de)?quant", re.I)
 _CASTING = re.compile(r"bfloat16_copy_kernel|float16_copy_kernel|half_copy_kernel|(?:Load|Store)WithCast")
 # Kernels of one operator each, one behind the other on a stream: x.float().pow(2).mean(-1) + eps, its rsqrt, x and the weight
 # times it, with the casts between; and q * cos + rotate_half(q) * sin.
@@ -101,6 +140,14 @@ _LETTERS = {
     "aten::mul": "x", "aten::neg": "n", "aten::cat": "k",
 }  # fmt: skip
 _BY_HAND = ((RMS_NORM, re.compile(r"c?pma?rxc?x?")), (ROTARY, re.compile(r"xnkxa")))
+
+
+_SCHEME = re.compile(r"^triton_(poi|red|per|for|tem|mm|bmm|spl|flex|split_scan)_fused_")
+_RANKS = (
+    "attention", "convolutions", "batch norm", "layer norm", "group norm", RMS_NORM, "softmax", "loss", ROTARY, "embedding",
+    _ACTIVATIONS, "random numbers", "dropout", "sort",
+)  # fmt: skip
+"""Of what is fused, the first of these that is among it says what the kernel is there for."""
 
 
 class Families(NamedTuple):
@@ -124,7 +171,7 @@ def families(context: Context) -> Families:
     told = [_family(context, *key) for key in keys.T.tolist()]
     each = np.array([numbers.setdefault(family, len(numbers)) for family in told], np.int64)
     code = each[back.ravel()] if len(each) else np.zeros(len(rows), np.int64)
-    for family, chosen in _by_hand(context, op):
+    for family, chosen in (*_by_place(context, launch, code, tuple(numbers)), *_by_hand(context, op)):
         chosen = chosen[~optimizing[chosen]]
         if len(chosen):
             code[chosen] = numbers.setdefault(family, len(numbers))
@@ -165,13 +212,54 @@ def _family(context: Context, name: int, op: int, around: int, types: int, optim
         return _OPTIMIZER
     if (sure := _sure(kernel, kind, operator)) is not None:
         return sure
-    if kind == "triton" and (fused := operators(kernel)):
-        operator = f"aten::{fused[0]}" if len(fused) == 1 else ""
+    if kind == "triton" and (made := _generated(kernel) or _generated(operator)) is not None:
+        return made  # before torch 2.2 the operator around it alone bears the name
+    outer = context.names[around] if around >= 0 else ""
     if operator == "aten::copy_" or (kind == "copy" and not operator):
+        # Of a norm under autocast the casts before and behind it.
+        within = _first(_BY_OPERATOR, outer) if outer.startswith("aten::") else None
+        if within in _WITHIN:
+            return within
         return CASTS if _casts(context, types, kernel) else COPIES
-    if around >= 0 and _EMBEDS.search(context.names[around]):
+    if _EMBEDS.search(outer):
         return "embedding"  # sorts of the rows that are asked for, sums of those asked for twice
-    return _first(_BY_OPERATOR, operator) or _otherwise(kernel, kind, operator)
+    family = _first(_BY_OPERATOR, operator) or _otherwise(kernel, kind, operator)
+    if family == _ELEMENTS and _first(_BY_OPERATOR, outer) == _ACTIVATIONS:
+        return _ACTIVATIONS  # aten::relu clamps
+    return family
+
+
+def _moves(name: str) -> bool:
+    """Tell whether an operator that Inductor names only moves or views numbers, or makes room for them."""
+    return name in ("_to_copy", "empty_like", "empty", "new_empty") or moves_only(f"triton_poi_fused_clone_{name}_0")
+
+
+def _generated(kernel: str) -> str | None:
+    """Return the family of a kernel of Inductor's by the operators in its name: what the others stand around. None for others.
+
+    A normalization with what it is fused with is one; so is one in steps, and a rotation. A kernel that only moves numbers copies
+    or casts, and of the rest the scheme tells whether it reduces.
+    """
+    names = operators(kernel)
+    match = _SCHEME.match(kernel)
+    if match is None:
+        return None
+    if moves_only(kernel):
+        return COPIES
+    if "_to_copy" in names and all(map(_moves, names)):
+        return CASTS
+    chosen = set(names)
+    found = {family for name in names if (family := _first(_BY_OPERATOR, f"aten::{name}"))}
+    if "mean" in chosen and chosen & {"pow", "square"} and ("rsqrt" in chosen or not chosen & {"sub", "sqrt"}):
+        found.add(RMS_NORM)
+    if {"neg", "mul", "add"} <= chosen and chosen & {"cat", "stack"}:
+        found.add(ROTARY)
+    if (first := next((family for family in _RANKS if family in found), None)) is not None:
+        return first
+    moved = next((family for family in (_CONCATENATION, _INDEXING, _FILLS) if family in found), None)
+    if moved and all(_first(_BY_OPERATOR, f"aten::{name}") or _moves(name) for name in names):
+        return moved
+    return {"red": _REDUCTIONS, "per": _REDUCTIONS, "poi": _ELEMENTS, "for": _ELEMENTS}.get(match[1])
 
 
 def _first(families: Sequence[tuple[str, re.Pattern[str]]], text: str) -> str | None:
@@ -183,8 +271,8 @@ def _sure(kernel: str, kind: str, operator: str) -> str | None:
     """Return the family that an operator is of whatever runs in it, or a kernel whatever launched it; None where neither tells."""
     if kind != "layout" and (wholly := _first(_WHOLLY, operator)) is not None:
         return wholly
-    if EXPERTS.search(kernel):
-        return "experts (MoE)"
+    if EXPERTS.search(kernel) or _EXPERT_WORK.search(kernel) or _EXPERT_WORK.search(operator):
+        return _OF_EXPERTS
     named = None if operator.startswith("aten::") else _first(_NAMED, kernel)
     return named or _BY_KIND.get(kind)
 
@@ -192,13 +280,17 @@ def _sure(kernel: str, kind: str, operator: str) -> str | None:
 def _otherwise(kernel: str, kind: str, operator: str) -> str:
     """Return the family of a kernel whose operator is of none by itself."""
     if operator.startswith("aten::_foreach_norm"):
-        return "reductions"
+        return _REDUCTIONS
     if kind == "normalization":
         return _first(_NORMS, kernel) or kind
+    if kind in _UNTOLD and not operator.startswith("aten::") and _QUANTIZES.search(kernel):
+        return "quantization"
     if "CatArrayBatchedCopy" in kernel:
         return _CONCATENATION
     if kind == _OPTIMIZER and operator and not _STEPS.search(kernel):
-        return "elementwise"
+        return _ELEMENTS
+    if kind == "copy" and "copy" not in kernel:
+        return _first(_UNNAMED, operator) or COPIES  # it casts what it reads
     return _ELSE.get(kind) or _first(_UNNAMED, operator) or _OTHER
 
 
@@ -212,6 +304,33 @@ def _casts(context: Context, types: int, kernel: str) -> bool:
         if isinstance(told, list) and len(told) >= 2 and all(isinstance(one, str) and one for one in told[:2]):
             return bool(told[0] != told[1])
     return _CASTING.search(kernel) is not None
+
+
+def _by_place(context: Context, launch: Ints, code: Ints, names: tuple[str, ...]) -> list[tuple[str, Ints]]:
+    """Find the kernels of modules and functions that compute step by step what has a name, and the products of experts."""
+    host = context.recording.host
+    if not host.size:
+        return []
+    stepwise = np.array([name in _STEPWISE for name in (*names, "")], np.bool_)[code]
+    products = np.array([name == _PRODUCTS for name in (*names, "")], np.bool_)[code]
+    found: list[tuple[str, Ints]] = []
+    module = fetch(host.attributes.module, launch)
+    last = [re.sub(r"_\d+$", "", path.rsplit("/", 1)[-1]) for path in host.module_paths]
+    for family, pattern in _MODULES:
+        here = np.array([*(pattern.search(name) is not None for name in last), False], np.bool_)
+        if here.any():
+            found.append((family, np.flatnonzero(stepwise & here[module])))
+    experts = np.array([*(_EXPERTS.search(path) is not None for path in host.module_paths), False], np.bool_)
+    if experts.any():
+        found.append((_OF_EXPERTS, np.flatnonzero(products & experts[module])))
+    for family, pattern in _FUNCTIONS:
+        codes = np.array([*(pattern.search(name) is not None for name in context.names), False], np.bool_)
+        if codes.any():
+            own = np.full(host.size, -1, np.int32)
+            own[(host.group == PYTHON) & codes[host.name]] = 1
+            inside = fetch(host.with_backward(own), launch) > 0
+            found.append((family, np.flatnonzero(stepwise & inside)))
+    return found
 
 
 def _by_hand(context: Context, op: Ints) -> list[tuple[str, Ints]]:

@@ -45,8 +45,8 @@ SCHEMA = Schema(
              "optimizer, embedding, pooling, sort, random, triton, graph (a replay recorded as one piece) or other; by name"),
         text("class", "the same: its older name, which is a word of Python"),
         text("family", "what it computes, by its operator and its name, as the line of the kernels' time has it: matrix products, "
-             "convolutions, attention, softmax, layer norm, RMS norm, rotary embedding, elementwise, casts, copies, optimizer, "
-             "..."),
+             "convolutions, attention, experts (MoE), softmax, layer norm, RMS norm, rotary embedding, activations, elementwise, "
+             "casts, copies, optimizer, ...; of a kernel of Inductor's by the operators that its name holds"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),
         *doubles.COLUMNS,

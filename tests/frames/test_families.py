@@ -90,6 +90,47 @@ def test_attention_in_steps_is_one_family(tmp_path: Path) -> None:
         ("vllm::moe_forward", "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256", "experts (MoE)"),
         # FBGEMM's name does not make each of its kernels a product.
         ("fbgemm::permute_sparse_features", "void fbgemm_gpu::permute_lengths_kernel<long>", "embedding"),
+        (
+            "sgl::silu_and_mul",
+            "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16EEEEvPS3_PS4_i",
+            "activations",
+        ),
+        ("decode", "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePass", "RMS norm"),
+        (
+            "_C::static_scaled_fp8_quant",
+            "void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>(int)",
+            "quantization",
+        ),
+        # Products of several matrices, each with rows of its own.
+        (
+            "aten::_grouped_mm",
+            "cutlass::device_kernel<GemmUniversal<GroupProblemShape<cute::tuple<int, int, int>>>>",
+            "experts (MoE)",
+        ),
+        ("aten::gelu", POINTWISE, "activations"),
+        ("aten::threshold_backward", POINTWISE, "activations"),
+        ("aten::sigmoid", POINTWISE, "elementwise"),
+        # An addition that casts what it reads is no copy.
+        (
+            "aten::add_",
+            "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<float>, LoadWithCast<2>>",
+            "elementwise",
+        ),
+        # What Inductor fused, by its operators; and one of before torch 2.2, by the operator around it.
+        ("", "triton_per_fused_add_native_layer_norm_4", "layer norm"),
+        ("", "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3", "RMS norm"),
+        ("", "triton_poi_fused_add_cat_mul_neg_7", "rotary embedding"),
+        ("", "triton_poi_fused__unsafe_view_mul_silu_2", "activations"),
+        ("", "triton_per_fused__softmax_add_1", "softmax"),
+        ("", "triton_poi_fused_add_mul_5", "elementwise"),
+        ("", "triton_red_fused_abs_amax_6", "reductions"),
+        ("", "triton_poi_fused__to_copy_view_8", "casts"),
+        ("", "triton_poi_fused_clone_9", "copies"),
+        ("", "triton_poi_fused_cat_clone_2", "concatenation"),
+        ("", "triton_poi_fused_add_cat_2", "elementwise"),
+        ("", "triton_poi_fused__to_copy_div_empty_like_zeros_20", "elementwise"),
+        ("triton_poi_fused_add_gelu_0", "triton__0d1d2d3de", "activations"),
+        ("CompiledFunction", "triton__0d1d2d3de", "Triton kernels"),
         # Of accelerators whose kernels have names of their own.
         ("aten::mm", "fc-dtype_Float", "matrix products"),
     ],
@@ -116,6 +157,43 @@ def test_a_copy_that_changes_the_type_is_a_cast(dtypes: list[str], kernel: str, 
     assert family(tmp_path, "aten::copy_", kernel, dtypes) == expected
 
 
+@pytest.mark.parametrize(
+    ("outer", "op", "kernel", "expected"),
+    [
+        # Under autocast a norm computes in fp32, and casts what it takes and gives.
+        ("aten::layer_norm", "aten::copy_", COPY, "layer norm"),
+        ("aten::linear", "aten::copy_", COPY, "casts"),
+        ("aten::relu", "aten::clamp_min", POINTWISE, "activations"),
+        ("aten::clamp", "aten::clamp_min", POINTWISE, "elementwise"),
+    ],
+)
+def test_an_operator_around_another_tells(outer: str, op: str, kernel: str, expected: str, tmp_path: Path) -> None:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    with b.op(outer), b.op(op, shapes=[[8, 8], [8, 8]], dtypes=["float", "c10::BFloat16"]):
+        b.kernel(kernel, us=10)
+    assert families(b, tmp_path) == [expected]
+
+
+def test_modules_and_functions_tell_what_is_computed_in_steps(tmp_path: Path) -> None:
+    """An RMS norm of another order, an activation in steps, a rotation, and products of experts, but not those of their router."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    with b.module("LlamaRMSNorm_0"):
+        called(b, "square", "mean", "div")
+    with b.module("NewGELUActivation_0"):
+        called(b, "mul", "tanh")
+    with b.python("modeling_llama.py(150): apply_rotary_pos_emb"):
+        called(b, "mul", "add")
+    with b.module("MixtralSparseMoeBlock_0"):
+        for name in ("Linear_0", "SwitchRouter_0", "MixtralBlockSparseTop2MLP_0"):
+            with b.module(name), b.op("aten::mm"):
+                b.kernel(GEMM, us=10)
+    called(b, "mul")
+    assert families(b, tmp_path) == [
+        *["RMS norm"] * 3, *["activations"] * 2, *["rotary embedding"] * 2, *["matrix products"] * 2, "experts (MoE)",
+        "elementwise",
+    ]  # fmt: skip
+
+
 def families(b: TraceBuilder, folder: Path) -> list[str]:
     kernels = trace.read(str(b.write(folder / "t.json"))).kernels
     return list(kernels.sort_values("start_ns")["family"].astype(str))
@@ -133,7 +211,7 @@ def test_normalization_and_rotation_by_hand(tmp_path: Path) -> None:
     called(b, "mul", "copy_", "pow", "mean", "add", "rsqrt", "mul", "copy_", "mul", "add")
     called(b, "mul", "neg", "cat", "mul", "add", "silu")
     assert families(b, tmp_path) == [
-        "elementwise", *["RMS norm"] * 8, "elementwise", *["rotary embedding"] * 5, "elementwise",
+        "elementwise", *["RMS norm"] * 8, "elementwise", *["rotary embedding"] * 5, "activations",
     ]  # fmt: skip
 
 
