@@ -18,13 +18,14 @@ from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.launch_origin import outermost_ops
 
 CASTS, COPIES, RMS_NORM, ROTARY = "casts", "copies", "RMS norm", "rotary embedding"
-_UNFUSED, _PRODUCTS, _OF_EXPERTS, _ACTIVATIONS = "unfused attention", "matrix products", "experts (MoE)", "activations"
+ATTENTION, OF_EXPERTS, _UNFUSED = "attention", "experts (MoE)", "unfused attention"
+_PRODUCTS, _ACTIVATIONS = "matrix products", "activations"
 _CONCATENATION, _ELEMENTS, _REDUCTIONS, _FILLS = "concatenation", "elementwise", "reductions", "fills"
 _EMBEDS = re.compile(r"embedding|fbgemm|SplitLookup", re.I)
 _OPTIMIZER, _OTHER, _INDEXING = "optimizer", "other", "indexing"
 # By the operator, whatever the kernel in it is called: a convolution may run as a product, attention as several kernels.
 _WHOLLY = (
-    ("attention", re.compile(r"(?:flash|efficient|cudnn|_fused)_?attention|scaled_dot_product|native_multi_head"
+    (ATTENTION, re.compile(r"(?:flash|efficient|cudnn|_fused)_?attention|scaled_dot_product|native_multi_head"
                              r"|transform_bias_rescale_qkv", re.I)),
     ("convolutions", re.compile(r"convolution|_conv(?:_depthwise)?[123]d", re.I)),
 )  # fmt: skip
@@ -32,7 +33,7 @@ _WHOLLY = (
 _BY_KIND = {
     "gemm": _PRODUCTS,
     "conv": "convolutions",
-    "attention": "attention",
+    "attention": ATTENTION,
     "layout": "layout changes",
     "communication": "communication",
     "graph": "graph replays",
@@ -63,13 +64,15 @@ _NAMED = (
     (ROTARY, re.compile(r"rotary|\brope_|_rope_", re.I)),
     # What MIOpen does around a convolution in another layout.
     ("convolutions", re.compile(r"^SubTensorOp")),
-    ("attention", re.compile(r"\bsage_|paged_attention|reshape_and_cache|store_kv_?cache|\bmla_", re.I)),
+    (ATTENTION, re.compile(r"\bsage_|paged_attention|reshape_and_cache|store_kv_?cache|\bmla_", re.I)),
     (RMS_NORM, re.compile(r"rms_?(?:layer)?norm", re.I)),
     ("layer norm", re.compile(r"layer_?norm(?!.*(?:gemm|linear|mlp))", re.I)),
     (_ACTIVATIONS, re.compile(r"act_and_mul|(?:silu|gelu)_(?:and_)?mul|swiglu|geglu", re.I)),
 )  # fmt: skip
 _EXPERT_WORK = re.compile(r"grouped_(?:mm|gemm)|GroupProblemShape|bitmatrix|\bgmm\b|megablocks", re.I)
 """Products of experts by what they are: of several matrices, each with rows of its own; and the tables of who goes where."""
+_ENGINES = ((ATTENTION, re.compile(r"attention", re.I)), (OF_EXPERTS, EXPERTS))
+"""By an operator of an engine's own, which is one call of a library for all of it."""
 _MODULES = (
     (RMS_NORM, re.compile(r"(?:RMS_?Norm(?:Gated)?|T5LayerNorm)$", re.I)),
     ("layer norm", re.compile(r"LayerNorm(?:2d|32|FP32)?$", re.I)),
@@ -144,7 +147,7 @@ _BY_HAND = ((RMS_NORM, re.compile(r"c?pma?rxc?x?")), (ROTARY, re.compile(r"xnkxa
 
 _SCHEME = re.compile(r"^triton_(poi|red|per|for|tem|mm|bmm|spl|flex|split_scan)_fused_")
 _RANKS = (
-    "attention", "convolutions", "batch norm", "layer norm", "group norm", RMS_NORM, "softmax", "loss", ROTARY, "embedding",
+    ATTENTION, "convolutions", "batch norm", "layer norm", "group norm", RMS_NORM, "softmax", "loss", ROTARY, "embedding",
     _ACTIVATIONS, "random numbers", "dropout", "sort",
 )  # fmt: skip
 """Of what is fused, the first of these that is among it says what the kernel is there for."""
@@ -272,7 +275,14 @@ def _sure(kernel: str, kind: str, operator: str) -> str | None:
     if kind != "layout" and (wholly := _first(_WHOLLY, operator)) is not None:
         return wholly
     if EXPERTS.search(kernel) or _EXPERT_WORK.search(kernel) or _EXPERT_WORK.search(operator):
-        return _OF_EXPERTS
+        return OF_EXPERTS
+    if (
+        operator
+        and not operator.startswith("aten::")
+        and kind != "layout"
+        and (engine := _first(_ENGINES, operator)) is not None
+    ):
+        return engine
     named = None if operator.startswith("aten::") else _first(_NAMED, kernel)
     return named or _BY_KIND.get(kind)
 
@@ -322,7 +332,7 @@ def _by_place(context: Context, launch: Ints, code: Ints, names: tuple[str, ...]
             found.append((family, np.flatnonzero(stepwise & here[module])))
     experts = np.array([*(_EXPERTS.search(path) is not None for path in host.module_paths), False], np.bool_)
     if experts.any():
-        found.append((_OF_EXPERTS, np.flatnonzero(products & experts[module])))
+        found.append((OF_EXPERTS, np.flatnonzero(products & experts[module])))
     for family, pattern in _FUNCTIONS:
         codes = np.array([*(pattern.search(name) is not None for name in context.names), False], np.bool_)
         if codes.any():

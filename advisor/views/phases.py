@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from advisor.frames.families import ATTENTION, OF_EXPERTS
 from advisor.intervals import Bools, Ints, Spans, distinct, union
 from advisor.results.phases import Phase
 from advisor.timeline.batches import batches
 from advisor.timeline.engines import DIFFUSION, Batch, iterations
-from advisor.timeline.kernel_names import EXPERTS
 from advisor.timeline.recording import KERNEL
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
 
 _ORDER = ("prefill", "decode", "mixed", "diffusion")
-# By the kernel's name, operator and module, as engines and their libraries call them.
-_ATTENTION = re.compile(r"attention|fmha|flash_fwd|mla_|sage_fwd", re.IGNORECASE)
+# By the kernel's name, operator and module, as engines and their libraries call it.
 _SAMPLING = re.compile(r"argmax|sampl|multinomial|top_?k_?top_?p|topp\b|gumbel", re.IGNORECASE)
 
 
@@ -32,7 +31,7 @@ def phases_of(trace: Trace) -> list[Phase]:
         return []
     work, of_work = context.recording.work, context.once(batches).of_work
     kinds = _kinds(
-        trace.frame("kernels", ("kind", "name", "op", "module")), context.once(batches).samples[context.kernel_rows]
+        trace.frame("kernels", ("family", "name", "op", "module")), context.once(batches).samples[context.kernel_rows]
     )
     row_of = np.full(len(work), -1, np.int64)
     row_of[context.kernel_rows] = np.arange(len(context.kernel_rows))
@@ -50,18 +49,20 @@ def phases_of(trace: Trace) -> list[Phase]:
 
 
 def _kinds(kernels: pd.DataFrame, samples: Bools) -> dict[str, Bools]:
-    """Flag the kernels of attention, of experts and of sampling, all *samples* among these; each is of one kind at most."""
-    left = np.ones(len(kernels), np.bool_)
-    flags = {}
-    named = (kernels["kind"] == "attention").fillna(False).to_numpy(np.bool_)
-    for kind, pattern in (("experts", EXPERTS), ("attention", _ATTENTION), ("sampling", _SAMPLING)):
-        seen = named.copy() if kind == "attention" else samples.copy() if kind == "sampling" else np.zeros_like(samples)
-        for column in ("name", "op", "module") if kind == "sampling" else ("name", "op"):
-            texts = kernels[column].astype(object).fillna("")
-            fits = {text: pattern.search(text) is not None for text in texts.unique()}
-            seen |= texts.map(fits).to_numpy(np.bool_)
-        flags[kind] = seen & left
-        left &= ~seen
+    """Flag the kernels of experts, of attention and of sampling, all *samples* among these; each is of one kind at most.
+
+    Experts and attention are families, so that what is said of a phase is what the line of the kernels' time says.
+    """
+    family = kernels["family"].astype(object)
+    flags = {
+        name: (family == of).to_numpy(np.bool_) for name, of in (("experts", OF_EXPERTS), ("attention", ATTENTION))
+    }
+    seen = samples.copy()
+    for column in ("name", "op", "module"):
+        texts = kernels[column].astype(object).fillna("")
+        fits = {text: _SAMPLING.search(text) is not None for text in texts.unique()}
+        seen |= texts.map(fits).to_numpy(np.bool_)
+    flags["sampling"] = seen & ~flags["experts"] & ~flags["attention"]
     return flags
 
 
