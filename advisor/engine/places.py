@@ -10,12 +10,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.intervals import Bools, Ints
-from advisor.results.analysis import Place
+from advisor.results.analysis import Place, Through
 
 PLACES = 3
 LEAST_SHARE = 0.01
 # An operator or module is named with a place only if it holds this much of it: the share beside it is the place\'s.
 ALIKE = 0.95
+PART = 0.1
+"""Share of a place's cost from which on a library's line that it lies in is named."""
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")
 COLUMNS = (*_LINE, *_AROUND)
@@ -56,10 +58,23 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
         if fields["line"] is not None:
             fields["line"] = int(fields["line"])
         within = _within(part["module"], codes["module"], members, weights) if fields["module"] is None else None
-        heaviest.append(Place(**fields, share=float(totals[number] / total), within=within))
+        split = located[members].all() and fields["library"] is None
+        through = _through(part["library"], codes["library"], members, weights) if split else []
+        heaviest.append(Place(**fields, share=float(totals[number] / total), within=within, through=through))
         if len(heaviest) == PLACES:
             break
     return heaviest
+
+
+def _through(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> list[Through]:
+    """A library's lines with a part of the members' weight each, the heaviest first; none where they hold little."""
+    totals = np.bincount(codes[members] + 1, weights[members])
+    shares = totals / max(float(totals.sum()), 1.0)
+    shares[0] = 0.0
+    chosen = [code for code in np.argsort(-shares, kind="stable")[:PLACES].tolist() if shares[code] >= PART]
+    rows = np.flatnonzero(members)
+    first = {code: rows[np.flatnonzero(codes[rows] == code - 1)[0]] for code in chosen}
+    return [Through(library=str(column.iloc[int(first[code])]), share=float(shares[code])) for code in chosen]
 
 
 def _within(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> str | None:

@@ -733,14 +733,18 @@ def first_place(place: Place) -> str:
     """Return the place to look at in a line: the user's frame, else the library's, the module or the operator; may be empty.
 
     Where a library's code does the work that the user's frame called, that comes first, and tells findings of one call apart:
-    ``transformers/models/t5/modeling_t5.py:253 forward, from model.py:40 in run``.
+    ``transformers/models/t5/modeling_t5.py:253 forward, from model.py:40 in run``. Of several lines of a library's the one with
+    the most stands with its share.
     """
     user = user_frame(place)
-    if not user or not place.library or not _telling(place.library):
+    library = place.library
+    if not library and (part := next((one for one in place.through if _telling(one.library)), None)) is not None:
+        library = f"{part.library} ({100 * part.share:.0f} %) and others"
+    if not user or not library or not _telling(library):
         return user or place.library or place.module or operator(place)
-    told = f"{place.library}, from {user}"
+    told = f"{library}, from {user}"
     short = user_frame(msgspec.structs.replace(place, file=(place.file or "").rsplit("/", 1)[-1]))
-    return told if columns(told) <= _LINE else f"{place.library}, from {short}"
+    return told if columns(told) <= _LINE else f"{library}, from {short}"
 
 
 _LINE = 78

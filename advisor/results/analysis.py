@@ -468,6 +468,13 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
         return f"{durations(self.low_ms, self.high_ms)} ({shares(self)} %)"
 
 
+class Through(msgspec.Struct, frozen=True, kw_only=True):
+    """A library's line that a part of a place's cost lies in."""
+
+    library: Annotated[CodeLine, doc("The innermost frame that is a library's: file:line function.")]
+    share: Annotated[float, doc("Of the place's cost.")]
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place in the source, and its share of the finding's cost. None where the rows have nothing in common there."""
 
@@ -489,6 +496,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             "there, as far as there are others; None where more is known, or nothing is around it."
         ),
     ] = None
+    through: Annotated[
+        list[Through],
+        doc(
+            "Of a place whose cost lies in several of a library's lines: those with a tenth of it or more, at most three, the most "
+            "first; else empty."
+        ),
+    ] = []
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ from advisor.results.analysis import (
     Setting,
     StepTimes,
     Summary,
+    Through,
 )
 from advisor.results.judgement import Check, Judgement
 from advisor.results.kernel_time import KernelTime
@@ -474,6 +475,20 @@ def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, s
 def test_the_place_is_the_library_s_line_and_the_user_s(file: str | None, library: str | None, text: str) -> None:
     place = Place(file=file, line=40, function="run", library=library, module=None, op="aten::_softmax", share=1.0)
     assert screen.where(finding("a/b", where=[place])) == text
+
+
+def test_of_several_lines_of_a_library_the_one_with_the_most_stands_with_its_share() -> None:
+    """Torch's own and generated code tell nothing."""
+    parts = [
+        Through(library="torch/nn/functional.py:9 linear", share=0.5),
+        Through(library="hub/hooks.py:3 call", share=0.4),
+    ]
+    place = Place(
+        file="app/model.py", line=40, function="run", library=None, module=None, op=None, share=1.0, through=parts
+    )
+    told = "hub/hooks.py:3 call (40 %) and others, from app/model.py:40 in run"
+    assert screen.where(finding("a/b", where=[place])) == told
+    assert screen.where(finding("a/b", where=[replace(place, through=parts[:1])])) == "app/model.py:40 in run"
 
 
 @pytest.mark.parametrize(
