@@ -40,7 +40,7 @@ from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.host_time import host_time
-from advisor.views.kernel_time import kernel_time
+from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
@@ -319,6 +319,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
         host_time=host_time(trace.context),
+        steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),
         exchanges=exchanges(trace.context),
         reachable_ms=plan.limits_ms.get("reachable_ms"),

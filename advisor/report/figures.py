@@ -509,7 +509,8 @@ def kernel_time(summary: Summary) -> str:
         return ""
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
-    return f"Kernels, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
+    mean = " in the mean" if summary.mean_apart else ""
+    return f"Kernels, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
 
 
 def host_part(part: HostTime) -> str:

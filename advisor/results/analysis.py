@@ -95,6 +95,8 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 _EVEN = 1.15
 UNSTEADY = 0.01
 """Part of the step or the window by which steady time differs from it where it is said beside it."""
+MEAN_APART = 0.02
+"""Part of the step by which the mean of all differs from it where a time of the mean step says so."""
 COLD = 0.1
 """Part of the one step that was recorded, from which on start-up makes it a cold one."""
 
@@ -335,8 +337,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     kernel_time: Annotated[
         list[KernelTime],
         doc(
-            "What the kernels' time of a step is made of, the most first, without communication; the sum is `compute` of "
-            "`steady_causes`. Empty without kernels, where replays of graphs lack some, and in older analyses."
+            "What the kernels' time of a step is made of, in the mean of all steps, the most first, without communication; the sum "
+            "is `compute` of `steady_causes` times `steady_mean_ms`. Empty without kernels, where replays of graphs lack some, and "
+            "in older analyses."
         ),
     ] = []
     host_time: Annotated[
@@ -346,6 +349,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "GPU, where that is under a twentieth of the step, and in older analyses."
         ),
     ] = []
+    steady_mean_ms: Annotated[
+        float | None,
+        doc(
+            "Steady work of all steps over their number, in ms, of the window without steps: what `kernel_time` is of, where "
+            "`steady_ms` is the median's. None in older analyses."
+        ),
+    ] = None
     lead_lost: Annotated[
         LeadLost | None,
         doc(
@@ -388,6 +398,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         """True where the time that shares are of differs from the step, from the window without steps."""
         recorded = self.step_ms.whole if self.step_ms else self.window_ms
         return self.steady_ms is not None and abs(self.steady_ms - recorded) > UNSTEADY * recorded
+
+    @property
+    def mean_apart(self) -> bool:
+        """True where the mean step is another than the one that shares are of, so that a time of it has to say so."""
+        return self.steady_mean_ms is not None and abs(self.steady_mean_ms - self.whole_ms) > MEAN_APART * self.whole_ms
 
     @property
     def cold(self) -> bool:

@@ -13,5 +13,5 @@ class KernelTime(msgspec.Struct, frozen=True, kw_only=True):
     """Time of kernels that compute the same kind of thing."""
 
     family: Annotated[Name, doc("What they compute: `family` in `kernels`.")]
-    ms: Annotated[float, doc("What they own of the step (of the window without steps), in ms.")]
+    ms: Annotated[float, doc("What they own of a step in the mean of all (of the window without steps), in ms.")]
     share: Annotated[float, doc("That, of the time that all kernels but those of communication own.")]

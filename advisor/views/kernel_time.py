@@ -13,6 +13,8 @@ from advisor.views.limits import owned
 def kernel_time(context: Context) -> list[KernelTime]:
     """Divide steady kernel time of the busiest device by family, the longest first; what communicates is left out.
 
+    It is the time of all steps over their number: of a step in the mean.
+
     Empty where replays lack kernels: what is not in the trace has no family.
     """
     if not len(context.kernel_rows) or context.graphs_underrecorded:
@@ -20,9 +22,15 @@ def kernel_time(context: Context) -> list[KernelTime]:
     own, _ = owned(context)
     found, total = context.once(families), float(own.sum())
     of_each = np.bincount(found.code, own, len(found.names))
-    ms = context.step_ns / 1e6 / max(context.ledger.counted_ns, 1)
+    ms = mean_step_ns(context) / 1e6 / max(context.ledger.counted_ns, 1)
     return [
         KernelTime(family=found.names[at], ms=float(of_each[at]) * ms, share=float(of_each[at]) / total)
         for at in np.argsort(-of_each, kind="stable").tolist()
         if of_each[at]
     ]
+
+
+def mean_step_ns(context: Context) -> float:
+    """Return the steady work of all steps over their number, in ns; of the window without steps."""
+    count = max(len(context.ledger.counted_steps()), 1) if context.recording.steps else 1
+    return context.ledger.counted_ns / count

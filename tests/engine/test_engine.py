@@ -404,7 +404,7 @@ def test_a_place_knows_the_module_around_all_that_lies_there() -> None:
 
 
 def test_a_place_names_the_library_s_lines_that_its_cost_lies_in() -> None:
-    """One line of the user's calls three of a library's with 50, 30 and 11 of 100, and one with too little; alone it is the place's."""
+    """One line of the user's calls three of a library's with 50, 30 and 11 of 100, and one with too little."""
     rows = [
         ("run.py", 7, "main", f"hub/hooks.py:{line} call", None, None, cost)
         for line, cost in ((3, 30.0), (5, 20.0), (5, 30.0), (9, 11.0), (11, 9.0))

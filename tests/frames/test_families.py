@@ -246,3 +246,18 @@ def test_what_the_kernels_of_a_step_are_made_of(tmp_path: Path) -> None:
     assert sum(part.ms for part in summary.kernel_time) == pytest.approx(
         summary.steady_causes["compute"] * summary.whole_ms
     )
+
+
+def test_the_kernels_time_is_of_a_step_in_the_mean(tmp_path: Path) -> None:
+    """Steps of 10 ms with products of 4, and one of 13 with 7: 23 over five, where the median step has 4."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=0, latency_us=0)
+    for number in range(5):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(GEMM, ms=7 if number == 3 else 4)
+            b.sync()
+            b.idle(ms=6)
+    summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
+    assert [(part.family, round(part.ms, 2)) for part in summary.kernel_time] == [("matrix products", 4.6)]
+    assert summary.steady_ms == pytest.approx(10.0, abs=0.1)
+    assert summary.steady_mean_ms == pytest.approx(10.6, abs=0.1)

@@ -455,6 +455,18 @@ def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, s
     assert screen.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]
 
 
+def test_kernels_of_a_mean_step_say_so_where_it_is_another_than_the_median() -> None:
+    """The step is the median, 100 ms: of a mean of 103 the kernels' time says so, of 101 not."""
+    summary = _of_kernels(softmax=25, matrix_products=25)
+    for mean, first in (
+        (103.0, "kernels 50.0 ms (mean step): "),
+        (101.0, "kernels 50.0 ms: "),
+        (None, "kernels 50.0 ms: "),
+    ):
+        ((line,),) = screen.kernels_lines(replace(summary, steady_mean_ms=mean), 80)
+        assert line == first + "softmax 50 %, matrix products 50 %"
+
+
 @pytest.mark.parametrize(
     ("file", "library", "text"),
     [

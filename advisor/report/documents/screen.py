@@ -172,13 +172,14 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
     total = sum(part.ms for part in summary.kernel_time)
     if not total or total < _KERNELS * summary.whole_ms:
         return []
+    first = f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
     parts = [(clean(part.family), 100 * part.share) for part in summary.kernel_time if part.family != _REST]
     rest = 100 - sum(part for _, part in parts)
     two: list[Line] = []
     for count in range(sum(part >= _LEAST for _, part in parts), 0, -1):
         left = rest + sum(part for _, part in parts[count:])
         listed = [*parts[:count], *([(_REST, left)] if left >= _SHOWN_WHOLE else [])]
-        lines = _filled(f"kernels {duration(total)}: ", [f"{name} {part:.0f} %" for name, part in listed], width)
+        lines = _filled(first, [f"{name} {part:.0f} %" for name, part in listed], width)
         if len(lines) == 1:
             return two if two and left >= _MUCH_LEFT else lines
         two = two or (lines if len(lines) == _ROWS else [])
