@@ -39,6 +39,7 @@ from advisor.results.version import __version__
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
+from advisor.views.copy_time import copy_time
 from advisor.views.host_time import host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
@@ -319,6 +320,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
         host_time=host_time(trace.context),
+        copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),
         exchanges=exchanges(trace.context),

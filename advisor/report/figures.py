@@ -535,6 +535,31 @@ def host_time(summary: Summary) -> str:
     return f"Waits for the CPU, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
 
 
+_COPIED = 0.05
+"""Part of the step from which on copies in one direction are named with their size."""
+_BESIDE = 0.05
+"""Part of their time beside kernels from which on that is said."""
+_TO = {"HtoD": "to the GPU", "DtoH": "to the host", "DtoD": "within the GPU", "PtoP": "to another GPU"}
+
+
+def copies(summary: Summary) -> str:
+    """Say what is copied, where that takes much of the step: ``copies: 9.10 ms to the GPU (18.4 MiB, pageable, 2.1 GB/s)``."""
+    whole = summary.steady_mean_ms or summary.whole_ms
+    told = []
+    for part in summary.copy_time:
+        if part.ms < _COPIED * whole:
+            continue
+        facts = [size(part.bytes)] if part.bytes is not None else []
+        facts += [part.host_memory] if part.host_memory else []
+        facts += [f"{part.bytes / part.ms / 1e6:.3g} GB/s"] if part.bytes else []
+        facts += (
+            [f"{100 * part.hidden_ms / part.ms:.0f} % beside kernels"] if part.hidden_ms >= _BESIDE * part.ms else []
+        )
+        told.append(f"{milliseconds(part.ms)} {_TO[part.direction]}" + (f" ({', '.join(facts)})" if facts else ""))
+    mean = " (mean step)" if summary.mean_apart else ""
+    return f"copies{mean}: {'; '.join(told)}" if told else ""
+
+
 def lead_lost(summary: Summary) -> str:
     """Say which waits let the GPU catch up with the CPU, and how much idle time may come of it; nothing where that is little."""
     lost = summary.lead_lost

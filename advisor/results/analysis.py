@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.results.copy_time import CopyTime
 from advisor.results.distance import Distance, LineDistance, ModuleDistance
 from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
@@ -347,6 +348,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "What the CPU does in the time that the GPU idles for Python, operators and launches, the most first. Empty without a "
             "GPU, where that is under a twentieth of the step, and in older analyses."
+        ),
+    ] = []
+    copy_time: Annotated[
+        list[CopyTime],
+        doc(
+            "Copies in a step by direction, in the mean of all, the longest first; empty without, and in older analyses."
         ),
     ] = []
     steady_mean_ms: Annotated[

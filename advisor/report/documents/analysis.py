@@ -74,6 +74,8 @@ def where(analysis: Analysis) -> Iterator[doc.Block]:
         yield doc.Paragraph(divided)
     if waiting := figures.host_time(analysis.summary):
         yield doc.Paragraph(waiting)
+    if copied := figures.copies(analysis.summary):
+        yield doc.Paragraph(f"{copied[0].upper()}{copied[1:]}.")
     yield from phases.table(analysis.phases)
     if late := figures.lead_lost(analysis.summary):
         yield doc.Paragraph(late)

@@ -129,6 +129,8 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
     if width >= _NARROW:
         lines += kernels_lines(analysis.summary, width)
+    if copied := figures.copies(analysis.summary):
+        lines += _wrapped(copied, width)
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
