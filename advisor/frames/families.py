@@ -237,6 +237,16 @@ def _moves(name: str) -> bool:
     return name in ("_to_copy", "empty_like", "empty", "new_empty") or moves_only(f"triton_poi_fused_clone_{name}_0")
 
 
+def _in_steps(names: set[str]) -> set[str]:
+    """Return what is computed in steps by operators that are fused: the mean of squares, with or without its root, and a rotation."""
+    found = set()
+    if "mean" in names and names & {"pow", "square"} and ("rsqrt" in names or not names & {"sub", "sqrt"}):
+        found.add(RMS_NORM)
+    if {"neg", "mul", "add"} <= names and names & {"cat", "stack"}:
+        found.add(ROTARY)
+    return found
+
+
 def _generated(kernel: str) -> str | None:
     """Return the family of a kernel of Inductor's by the operators in its name: what the others stand around. None for others.
 
@@ -251,12 +261,7 @@ def _generated(kernel: str) -> str | None:
         return COPIES
     if "_to_copy" in names and all(map(_moves, names)):
         return CASTS
-    chosen = set(names)
-    found = {family for name in names if (family := _first(_BY_OPERATOR, f"aten::{name}"))}
-    if "mean" in chosen and chosen & {"pow", "square"} and ("rsqrt" in chosen or not chosen & {"sub", "sqrt"}):
-        found.add(RMS_NORM)
-    if {"neg", "mul", "add"} <= chosen and chosen & {"cat", "stack"}:
-        found.add(ROTARY)
+    found = {family for name in names if (family := _first(_BY_OPERATOR, f"aten::{name}"))} | _in_steps(set(names))
     if (first := next((family for family in _RANKS if family in found), None)) is not None:
         return first
     moved = next((family for family in (_CONCATENATION, _INDEXING, _FILLS) if family in found), None)

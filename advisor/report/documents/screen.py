@@ -65,7 +65,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         for line in _wrapped(text, width)
     ]
     if width < _NARROW:
-        foot = kernels_lines(analysis.summary, width) + foot
+        foot = kernels_lines(analysis.summary, width) + _wrapped(figures.copies(analysis.summary), width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     if late := figures.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
@@ -128,9 +128,7 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
         lines.append((causes,))
     # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
     if width >= _NARROW:
-        lines += kernels_lines(analysis.summary, width)
-    if copied := figures.copies(analysis.summary):
-        lines += _wrapped(copied, width)
+        lines += kernels_lines(analysis.summary, width) + _wrapped(figures.copies(analysis.summary), width)
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
@@ -738,8 +736,10 @@ def _told(analysis: Analysis, width: int) -> list[Line]:
 
 
 def _wrapped(text: str, width: int, style: doc.Style | None = None) -> list[Line]:
-    """Wrap a text; the lines behind its first are set in."""
+    """Wrap a text; the lines behind its first are set in. No text is no line."""
     text = clean(text)
+    if not text:
+        return []
     first, *rest = wrap(text, width) or [""]
     lines = [first, *(f"    {line}" for line in wrap(" ".join(rest), width - 4))]
     return [(doc.Span(line, style) if style else line,) for line in lines]
