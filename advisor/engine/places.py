@@ -16,7 +16,7 @@ PLACES = 3
 LEAST_SHARE = 0.01
 # An operator or module is named with a place only if it holds this much of it: the share beside it is the place\'s.
 ALIKE = 0.95
-PART = 0.1
+PART = 0.15
 """Share of a place's cost from which on a library's line that it lies in is named."""
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")

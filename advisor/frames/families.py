@@ -238,7 +238,7 @@ def _moves(name: str) -> bool:
 
 
 def _in_steps(names: set[str]) -> set[str]:
-    """Return what is computed in steps by operators that are fused: the mean of squares, with or without its root, and a rotation."""
+    """Return what fused operators compute in steps: the mean of squares, with or without its root, and a rotation."""
     found = set()
     if "mean" in names and names & {"pow", "square"} and ("rsqrt" in names or not names & {"sub", "sqrt"}):
         found.add(RMS_NORM)

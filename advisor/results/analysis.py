@@ -521,7 +521,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     through: Annotated[
         list[Through],
         doc(
-            "Of a place whose cost lies in several of a library's lines: those with a tenth of it or more, at most three, the most "
+            "Of a place whose cost lies in several of a library's lines: those with 15 % of it or more, at most three, the most "
             "first; else empty."
         ),
     ] = []

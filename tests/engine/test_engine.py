@@ -404,16 +404,16 @@ def test_a_place_knows_the_module_around_all_that_lies_there() -> None:
 
 
 def test_a_place_names_the_library_s_lines_that_its_cost_lies_in() -> None:
-    """One line of the user's calls three of a library's with 50, 30 and 11 of 100, and one with too little."""
+    """One line of the user's calls three of a library's with 50, 30 and 16 of 100, and one with too little."""
     rows = [
         ("run.py", 7, "main", f"hub/hooks.py:{line} call", None, None, cost)
-        for line, cost in ((3, 30.0), (5, 20.0), (5, 30.0), (9, 11.0), (11, 9.0))
+        for line, cost in ((3, 30.0), (5, 20.0), (5, 30.0), (9, 16.0), (11, 4.0))
     ]
     columns = ["file", "line", "function", "library", "module", "op", "ns"]
     (place,) = places(pd.DataFrame(rows, columns=columns), np.ones(5, np.bool_), "ns")
     assert place.library is None
     assert [(part.library, round(part.share, 2)) for part in place.through] == [
-        ("hub/hooks.py:5 call", 0.5), ("hub/hooks.py:3 call", 0.3), ("hub/hooks.py:9 call", 0.11),
+        ("hub/hooks.py:5 call", 0.5), ("hub/hooks.py:3 call", 0.3), ("hub/hooks.py:9 call", 0.16),
     ]  # fmt: skip
     (place,) = places(pd.DataFrame(rows[1:3], columns=columns), np.ones(2, np.bool_), "ns")
     assert (place.library, place.through) == ("hub/hooks.py:5 call", [])

@@ -65,13 +65,17 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         for line in _wrapped(text, width)
     ]
     if width < _NARROW:
-        foot = kernels_lines(analysis.summary, width) + _wrapped(figures.copies(analysis.summary), width) + foot
+        foot = kernels_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     if late := figures.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
-    first = _wrapped(told, width) if told else []
+    first, copied = _wrapped(told, width), _wrapped(figures.copies(analysis.summary), width)
+    # Neither is a finding left out for what is copied.
+    least = sum(len(entry.forms[2 if at else 0]) for at, entry in enumerate(entries))
+    if least + sum(map(len, (head, lead, first, copied, unsaid, foot))) <= most:
+        first += copied
     # No finding loses a line of its own for it.
     room = most - sum(map(len, (head, lead, first, unsaid, foot))) - sum(len(entry.forms[0]) for entry in entries)
     foot = first + unsaid + host_lines(analysis.summary, width, room) + foot
@@ -128,7 +132,7 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
         lines.append((causes,))
     # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
     if width >= _NARROW:
-        lines += kernels_lines(analysis.summary, width) + _wrapped(figures.copies(analysis.summary), width)
+        lines += kernels_lines(analysis.summary, width)
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
