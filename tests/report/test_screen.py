@@ -35,6 +35,7 @@ from advisor.results.analysis import (
     Summary,
     Through,
 )
+from advisor.results.copy_time import CopyTime
 from advisor.results.judgement import Check, Judgement
 from advisor.results.kernel_time import KernelTime
 from advisor.results.several import Several
@@ -453,6 +454,18 @@ def _of_kernels(**parts: float) -> Summary:
 )  # fmt: skip
 def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, shown: list[str]) -> None:
     assert screen.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]
+
+
+@pytest.mark.parametrize("words", range(11, 80, 3))
+def test_copies_stand_below_the_findings_but_push_none_out(words: int) -> None:
+    """Ten findings of two lines each leave them room; of some lengths of titles one more would have no place beside them."""
+    copied = CopyTime(direction="HtoD", ms=9.0, hidden_ms=0.0, count=1.0, bytes=18e6, host_memory="pageable")
+    made = analysis(*(finding(f"a/r{at}", title=f"Title {at} " + "long " * words) for at in range(10)))
+    beside = replace(made, summary=replace(made.summary, steady_ms=100.0, copy_time=[copied]))
+    plain, shown = ("\n".join(lines(one)) for one in (made, beside))
+    assert shown.count("Title") == plain.count("Title")
+    stands = "copies: 9.00 ms to the GPU (17.2 MiB, pageable, 2 GB/s)" in shown
+    assert stands if words == 11 else True
 
 
 def test_kernels_of_a_mean_step_say_so_where_it_is_another_than_the_median() -> None:

@@ -73,13 +73,19 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
     first, copied = _wrapped(told, width), _wrapped(figures.copies(analysis.summary), width)
     # Neither is a finding left out for what is copied.
-    least = sum(len(entry.forms[2 if at else 0]) for at, entry in enumerate(entries))
-    if least + sum(map(len, (head, lead, first, copied, unsaid, foot))) <= most:
+    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
+    if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
     # No finding loses a line of its own for it.
     room = most - sum(map(len, (head, lead, first, unsaid, foot))) - sum(len(entry.forms[0]) for entry in entries)
     foot = first + unsaid + host_lines(analysis.summary, width, room) + foot
     yield from _page(head, lead, entries, foot, most)
+
+
+def _with_room(entries: list[_Entry], room: int) -> int:
+    """Count the findings that have room: the first with its place and fix, the others with their titles and savings."""
+    lengths = [len(entry.forms[2 if at else 0]) for at, entry in enumerate(entries)]
+    return sum(sum(lengths[: count + 1]) <= room for count in range(len(lengths)))
 
 
 def _most(lines: int, width: int) -> int:
