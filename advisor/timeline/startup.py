@@ -16,6 +16,7 @@ from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
+from advisor.timeline.first_iteration import with_first_iteration
 from advisor.timeline.recording import COPY, KERNEL, Recording
 from advisor.timeline.startup_table import (
     ALLOCATION,
@@ -65,9 +66,6 @@ _ALIKE = 1.1
 _PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
 _KERNEL_LAUNCH, _COPIES = re.compile(r"Launch(?!HostFunc)"), re.compile(r"Memcpy")
 _DRAWS = re.compile(r"^aten::(?:uniform|normal|random|bernoulli|exponential)_$")
-# A first iteration is start-up as a whole where that fills so much of it, later ones launch the same but for so many kernels,
-# and what is left of it takes so many times as long a launch as they do.
-_FILLED, _NEW, _SLOWER = 0.9, 0.05, 2
 # Allocations are start-up where they are so many times as dense early as later.
 _DENSER = 2
 
@@ -93,7 +91,7 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     functions = torchscript.find(recording, rows)
     firsts.find(recording, without(ops, functions), first, rows)
     table = _without_profiler(recording, _without_stalls(recording, rows.table(), first, set_up))
-    return _with_first_iteration(recording, table)
+    return with_first_iteration(recording, table)
 
 
 def recurring_selection(recording: Recording, table: Startup) -> Bools:
@@ -154,39 +152,6 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints, set_up: I
     opens &= table.start < (int(recording.host.start[first].min()) if len(first) else 0)
     keep = ~doubtful | opens | ((dur >= _SURELY_NS) & (not warm)) | np.isin(table.node, set_up)
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
-
-
-def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
-    """Add what is left of a first iteration that start-up fills, where no steps are known and the same is launched again.
-
-    Python imports, caches and first calls of less than half a ms each add up there: what repeats later says what it takes.
-    """
-    work = recording.work
-    linked = np.flatnonzero(work.launch >= 0)
-    if len(recording.steps) >= 2 or not len(table.start) or not len(linked):
-        return table
-    low, until, high = recording.extent[0], int(table.end.max()), recording.last_work
-    called, names = fetch(recording.host.start, work.launch[linked]), work.name[linked]
-    early = called < until
-    count, later = int(early.sum()), int((~early).sum())
-    if count < FEW or later < count or until <= low or high <= until:
-        return table
-    # The layers of one iteration are alike too, but for its first kernels and its last.
-    launched, later_names = distinct(names[early]), distinct(names[~early])
-    gone, new = without(launched, later_names), without(later_names, launched)
-    known = int(covered(table.spans(), np.array([low]), np.array([until]))[0])
-    rest = until - low - known
-    if len(gone) or len(new) > _NEW * len(launched) or known < _FILLED * (until - low):
-        return table
-    if rest * later < _SLOWER * (high - until) * count:
-        return table
-    holes = complement(table.spans(), low, until)
-    rows = Rows()
-    for kind in distinct(table.kind).tolist():
-        at = np.flatnonzero(table.kind == kind)
-        rows.add(kind, table.node[at], table.start[at], table.end[at])
-    rows.add(FIRST_ITERATION, np.full(len(holes.start), -1, np.int64), holes.start, holes.end)
-    return rows.table()
 
 
 def _match(recording: Recording, pattern: re.Pattern[str], codes: Ints) -> Bools:
