@@ -35,6 +35,7 @@ from advisor.timeline.startup_table import (
     Rows,
     Startup,
 )
+from advisor.timeline.variants import Variants
 
 # Calls that load code, and do so once.
 _LOADS = re.compile(
@@ -263,7 +264,7 @@ def _unrecorded_initialization(recording: Recording, rows: Rows) -> None:
 def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
     """Compilations before the steady part: in or before the first of several steps; without steps, the first ones.
 
-    What is compiled later is compiled again and again, and stays a cause of its own.
+    What is compiled later is compiled again and again, and stays a cause of its own, but for what ends by itself.
     """
     if not len(compiles.start):
         return
@@ -272,6 +273,7 @@ def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
         at = np.searchsorted(starts, compiles.start, side="right") - 1
         again = len(distinct(at[at > 0]))  # what step after step compiles is no start-up, not even in the first
         chosen = (at <= 0) & (2 * again < len(starts) - 1)
+        chosen |= Variants(recording, compiles).bounded
     else:
         # One iteration, or none known: what comes before nearly all of the GPU's work sets it up.
         work, launched = recording.work, recording.work.launch
