@@ -25,7 +25,7 @@ from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import COLUMNS, places
 from advisor.engine.recorded_settings import settings
-from advisor.intervals import Bools, Ints, covered, distinct
+from advisor.intervals import Bools, Ints, Spans, covered, distinct
 from advisor.results.analysis import (
     Evidence,
     Finding,
@@ -104,6 +104,7 @@ class Ledger(Protocol):
     def counted(self) -> Bools: ...
     @property
     def counted_ns(self) -> int: ...
+    def spans(self, cause: str) -> Spans: ...
 
 
 class Trace(Protocol):

@@ -589,8 +589,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     once_ms: Annotated[
         float,
         doc(
-            "The time of its rows in the recording where all of it is start-up: it is spent once a run, ends by itself, and no step "
-            "is shorter without it. 0 for all other findings."
+            "The time of its rows, in the steps that figures speak of, where all of it is start-up: spent once a run, it ends by "
+            "itself, and no step is shorter without it. 0 for all other findings."
         ),
     ] = 0.0
     done_by: Annotated[

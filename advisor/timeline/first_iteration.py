@@ -1,4 +1,4 @@
-"""What is left of a first iteration that start-up fills, where a recording has no steps and launches the same again.
+"""Rest of a first iteration that start-up fills, where a recording has no steps and launches the same again.
 
 Python imports, caches and first calls of less than half a ms each add up there: what repeats later says what it takes.
 """
@@ -19,7 +19,9 @@ from advisor.timeline.startup_table import FEW, FIRST_ITERATION, TIMES, Rows, St
 _FILLED, _NEW, _SLOWER = 0.9, 0.05, 2
 # Kernels among which a pass that comes again is looked for, and the fewest that are one.
 _MOST, _LEAST = 50_000, 8
-_INPUTS = re.compile(r"^aten::(?:rand\w*|normal|(?:uniform|normal|random|bernoulli|fill|zero)_|zeros|ones|full|arange|to|copy_)$")
+_INPUTS = re.compile(
+    r"^aten::(?:rand\w*|normal|(?:uniform|normal|random|bernoulli|fill|zero)_|zeros|ones|full|arange|to|copy_)$"
+)
 
 
 def with_first_iteration(recording: Recording, table: Startup) -> Startup:
@@ -103,7 +105,7 @@ def _operators(recording: Recording, calls: Ints) -> Ints:
 
 
 def _period(names: Ints, most: int) -> int:
-    """Return the length of the shortest sequence that *names* repeat, but for at most so many before it; 0 where that is no pass."""
+    """Return the length of the shortest sequence that *names* repeat, behind so many at *most*; 0 where that is no pass."""
     total = len(names)
     for period in (np.flatnonzero(names[-2::-1] == names[-1]) + 1).tolist():
         before = total % period

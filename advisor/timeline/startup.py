@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, complement, covered, distinct, fetch, inside, without
+from advisor.intervals import EMPTY, Bools, Ints, covered, distinct, fetch, inside, without
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w

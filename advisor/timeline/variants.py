@@ -59,7 +59,9 @@ class Variants:
     def _bounded(self) -> Bools:
         """Flag recompilations in a recording none of whose code runs, or is compiled, in more variants than Dynamo keeps."""
         ran = distinct(self.of_name[self.recording.host.name[self.regions]])
-        most = max(int(self.earlier[ran[ran >= 0]].max(initial=0)) + 1, int(fetch(self.earlier, self.compiled).max(initial=0)))
+        most = max(
+            int(self.earlier[ran[ran >= 0]].max(initial=0)) + 1, int(fetch(self.earlier, self.compiled).max(initial=0))
+        )
         again: Bools = fetch(self.earlier, self.compiled) > 0
         return again & (most <= MOST)
 

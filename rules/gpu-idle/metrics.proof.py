@@ -5,7 +5,9 @@ from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
-def steps(us: float, *, name: str = "## RecMetricModule:update ##", some: int = 3, python: bool = False) -> TraceBuilder:
+def steps(
+    us: float, *, name: str = "## RecMetricModule:update ##", some: int = 3, python: bool = False
+) -> TraceBuilder:
     """Three steps of 10 ms; in *some*, a range takes *us* of each, four fifths of it on the host alone."""
     b = TraceBuilder(latency_us=0)
     for number in range(3):

@@ -12,7 +12,6 @@ from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
 
-
 def trace_of(b: TraceBuilder, folder: Path) -> Trace:
     """Read what was built."""
     return read(str(b.write(folder / "trace.json")))
