@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, covered, distinct, fetch, inside, without
+from advisor.intervals import EMPTY, Bools, Ints, covered, distinct, fetch, inside, union, without
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
@@ -275,10 +275,13 @@ def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
         chosen = (at <= 0) & (2 * again < len(starts) - 1)
         chosen |= Variants(recording, compiles).bounded
     else:
-        # One iteration, or none known: what comes before nearly all of the GPU's work sets it up.
-        work, launched = recording.work, recording.work.launch
-        linked = np.sort(recording.host.start[launched[launched >= 0]]) if len(work) else launched
-        chosen = np.searchsorted(linked, compiles.start) <= len(linked) // 10
+        # One iteration, or none known: what comes before nearly all of the GPU's work, or all operators, sets it up.
+        work, host = recording.work, recording.host
+        acts = work.launch[work.launch >= 0] if len(work) else np.flatnonzero(host.group == OP)
+        begun = np.sort(host.start[acts])
+        if not len(work):
+            begun = begun[~inside(union(compiles.start, compiles.end), begun)]
+        chosen = np.searchsorted(begun, compiles.start) <= len(begun) // 10
     node = compiles.node[chosen]
     rows.add(COMPILATION, node, compiles.start[chosen], compiles.end[chosen])
 

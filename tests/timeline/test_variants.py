@@ -66,3 +66,18 @@ def test_what_goes_on_has_a_price_and_no_once(tmp_path: Path) -> None:
     (found,) = [finding for finding in analysis.findings if finding.rule == "compile/recompilation"]
     assert found.saving is not None
     assert (found.once_ms, found.cost_ms) == (0, pytest.approx(30, abs=0.1))
+
+
+@pytest.mark.parametrize(("before", "startup"), [(0, 30), (10, 0)])
+def test_without_steps_a_compilation_on_the_cpu_is_start_up_where_nothing_ran_before_it(
+    before: int, startup: float, tmp_path: Path
+) -> None:
+    b = TraceBuilder(None)
+    for number in range(20):
+        if number == before:
+            with b.op("dynamo"):
+                b.idle(ms=30)
+        with b.op("aten::mm"):
+            b.idle(ms=1)
+    causes = trace_of(b, tmp_path).ledger.of_extent()
+    assert (causes["startup"] / 1e6, causes["compile"] / 1e6) == (startup, 30 - startup)
