@@ -25,7 +25,7 @@ from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import COLUMNS, places
 from advisor.engine.recorded_settings import settings
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, Spans, covered, distinct
 from advisor.results.analysis import (
     Evidence,
     Finding,
@@ -51,6 +51,8 @@ HALF = 0.5
 _WEIGHS = 0.1
 """Share of a finding's cost from which on a row of its table is named in the fix."""
 _SMALL_PART = 0.1
+_ONCE = 0.99
+"""Part of each row that is start-up, where all of a finding is: the ledger may give moments of it to another cause."""
 """Part of what a finding's rows cost below which the device that they are of is not named."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
@@ -102,6 +104,7 @@ class Ledger(Protocol):
     def counted(self) -> Bools: ...
     @property
     def counted_ns(self) -> int: ...
+    def spans(self, cause: str) -> Spans: ...
 
 
 class Trace(Protocol):
@@ -518,7 +521,17 @@ class _Run:
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),
             devices=self.devices(frame, rows, cost),
+            once_ms=0.0 if claim.cost_ns or claim.saving is not None else self.once_ns(frame, rows) / 1e6,
         )
+
+    def once_ns(self, frame: str, rows: Bools) -> int:
+        """Return how long rows take that are start-up, all of them; 0 where any is not."""
+        table = self.evaluator.frame(frame, ("start_ns", "dur_ns"))
+        if not {"start_ns", "dur_ns"} <= set(table.columns):
+            return 0
+        start, dur = (table[name][rows].to_numpy(np.int64) for name in ("start_ns", "dur_ns"))
+        once = covered(self.trace.ledger.spans("startup"), start, start + dur)
+        return int(once.sum()) if len(dur) and bool((_ONCE * dur <= once).all()) else 0
 
     def devices(self, frame: str, rows: Bools, cost: Ints | None) -> list[int]:
         """List the devices that the rows are of, by what they cost; none where the process drives but one."""

@@ -19,6 +19,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union, without
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
+from advisor.timeline.variants import Variants, first_of
 from advisor.timeline.waits import nodes_by_name
 
 SCHEMA = Schema(
@@ -31,14 +32,15 @@ SCHEMA = Schema(
              "a value that is read back to the next operator)"),
         text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
         integer("recompiles", "", "k of it; NULL where the trace does not say"),
-        integer("idle_ns", "ns", "what of it the device idles"),
+        flag("bounded", "a recompilation that ends by itself, and is start-up: after eight of one code Dynamo gives up and runs it "
+             "eagerly, and none of the recording's is beyond that"),
+        integer("idle_ns", "ns", "what of it the device idles; of a program on the CPU all of it"),
         text("reason", "graph-break: the first operator of the stretch outside graphs and compiling; NULL where none ran"),
         flag("backward", "part of a backward pass"),
     ),
 )  # fmt: skip
 KINDS = ("compilation", "recompilation", "region", "graph-break")
 _COMPILATION, _RECOMPILATION, _REGION, _BREAK = range(4)
-_REGIONS = re.compile(r"^Torch-Compiled Region")
 _GRAPHS = re.compile(r"^(?:Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)")
 _PLUMBING = re.compile(
     r"^(?:TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher|Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)"
@@ -46,9 +48,6 @@ _PLUMBING = re.compile(
 _READS = re.compile(r"^aten::(?:item|is_nonzero|_local_scalar_dense)$")
 _GRAPH_RUNS = re.compile(r"^(?:CompiledFunction$|## Call CompiledFxGraph)")
 _RESUMES = re.compile(r": torch_dynamo_resume_in_")
-_IDS = re.compile(r"(?:Region: |compile_id=)(\d+/\d+)")
-_IN_ANNOTATION = re.compile(r"compile_id=\d+/\d+")
-_RIGHT_AFTER_NS = 10_000_000
 _NONE = np.zeros(0, np.int64)
 
 
@@ -57,10 +56,9 @@ class _Rows:
 
     def __init__(self, context: Context) -> None:
         self.context, self.host = context, context.recording.host
-        self.ids: list[str] = []
-        self.id_of_name = self._ids()
         self.compilations = context.waits.compile
-        regions = nodes_by_name(context.recording, _REGIONS, (OP, ANNOTATION))
+        variants = Variants(context.recording, self.compilations)
+        self.ids, regions = variants.ids, variants.regions
         self.regions = regions
         outer = self._around(regions)
         broken = outer >= 0
@@ -74,22 +72,11 @@ class _Rows:
         self.start = np.concatenate([self.compilations.start, begin, since])
         self.end = np.concatenate([self.compilations.end, np.maximum(begin, end), until])
         self.node = np.concatenate([self.compilations.node, regions, reads])
-        of_regions = self.id_of_name[self.host.name[np.concatenate([regions, inside])]]
-        self.region = np.concatenate([self._compiled_ids(), of_regions])
-        self.recompiles = np.array([int(label.partition("/")[2][:9]) for label in self.ids] + [-1], np.int64)[
-            self.region
-        ]
+        of_regions = variants.of_name[self.host.name[np.concatenate([regions, inside])]]
+        self.region = np.concatenate([variants.compiled, of_regions])
+        self.recompiles = fetch(variants.earlier, self.region)
         self.kind[:number] += self.recompiles[:number] > 0
-
-    def _ids(self) -> Ints:
-        """Name code -> code of the region's id that stands in the name, -1 for none."""
-        codes = np.full(max(len(self.context.names), 1), -1, np.int64)
-        known: dict[str, int] = {}
-        for code, name in enumerate(self.context.names):
-            if ("Region: " in name or "compile_id=" in name) and (match := _IDS.search(name)):
-                codes[code] = known.setdefault(match[1], len(known))
-        self.ids = list(known)
-        return codes
+        self.bounded = np.concatenate([variants.bounded, np.zeros(len(self.kind) - number, np.bool_)])
 
     def _around(self, nodes: Ints) -> Ints:
         """The region that each node runs in, -1 for none."""
@@ -135,28 +122,10 @@ class _Rows:
         others = without(self._operators, nodes_by_name(self.context.recording, _READS, (OP,)))
         others = others[np.argsort(host.start[others], kind="stable")]
         behind = np.maximum(host.end[reads], since)
-        following = self._first(others, host.thread[reads], behind, np.full(len(reads), np.iinfo(np.int64).max))
+        following = first_of(self.host, others, host.thread[reads], behind, np.full(len(reads), np.iinfo(np.int64).max))
         next_region = self._around(following)
         until = np.where((following >= 0) & (next_region >= 0), host.start[following], host.end[outer])
         return reads, outer, since, np.maximum(until, behind)
-
-    def _first(self, nodes: Ints, thread: Ints, low: Ints, high: Ints) -> Ints:
-        """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
-        out = np.full(len(low), -1, np.int64)
-        for number in distinct(thread).tolist():
-            here, candidates = thread == number, nodes[self.host.thread[nodes] == number]
-            node = np.append(candidates, -1)[np.searchsorted(self.host.start[candidates], low[here])]
-            out[here] = np.where(self.host.start[node] < high[here], node, -1)
-        return out
-
-    def _compiled_ids(self) -> Ints:
-        """Region of each compilation, by id: of the annotations inside it, else of the region that runs right after it."""
-        host, spans = self.host, self.compilations
-        named = nodes_by_name(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
-        thread = host.thread[spans.node]
-        inside = self._first(named, thread, spans.start, spans.end)
-        behind = self._first(self.regions, thread, spans.end, spans.end + _RIGHT_AFTER_NS)
-        return fetch(self.id_of_name, fetch(host.name, np.where(inside >= 0, inside, behind)))
 
     def segments(self) -> tuple[Ints, Ints]:
         """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
@@ -198,7 +167,7 @@ class _Rows:
         ops = self._operators
         compiling = union(self.compilations.start, self.compilations.end)  # what compiling runs is no reason for it
         ops = ops[covered(compiling, host.start[ops], host.start[ops] + 1) == 0]
-        first = self._first(ops, host.thread[self.node[breaks]], self.start[breaks], self.end[breaks])
+        first = first_of(self.host, ops, host.thread[self.node[breaks]], self.start[breaks], self.end[breaks])
         out[breaks] = fetch(host.name, first)
         return out
 
@@ -220,11 +189,12 @@ def build(context: Context) -> pd.DataFrame:
     segments, row = rows.segments()
     cost = summed(row, context.ledger.dur_ns[segments], len(rows.kind))
     frame = context.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=rows.places())
-    idle = context.idle_during(rows.start, rows.end) if context.device >= 0 else np.zeros(len(rows.kind), np.int64)
+    idle = context.idle_during(rows.start, rows.end) if context.device >= 0 else rows.end - rows.start
     frame |= {
         "kind": context.labels(rows.kind, KINDS),
         "region": context.labels(rows.region, rows.ids),
         "recompiles": context.known(rows.recompiles),
+        "bounded": rows.bounded,
         "idle_ns": idle,
         "reason": context.labels(rows.reasons(), context.names),
         "backward": context.phases(rows.node) == BACKWARD,
@@ -235,7 +205,8 @@ def build(context: Context) -> pd.DataFrame:
 def _empty(context: Context) -> pd.DataFrame:
     frame = context.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
     frame |= dict.fromkeys(("kind", "region", "reason"), context.labels(_NONE, KINDS))
-    frame |= {"recompiles": context.known(_NONE), "idle_ns": _NONE, "backward": np.zeros(0, np.bool_)}
+    frame |= {"recompiles": context.known(_NONE), "idle_ns": _NONE}
+    frame |= dict.fromkeys(("bounded", "backward"), np.zeros(0, np.bool_))
     return pd.DataFrame(frame)[SCHEMA.names()]
 
 

@@ -14,7 +14,7 @@ from advisor.counting import duration
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
 from advisor.frames.values import typed
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import EMPTY, Bools, Ints, Spans, summed
 from advisor.ranks.arrivals import Arrivals, arrivals
 from advisor.ranks.clocks import IMPOSSIBLE_SHARE, Clocks, align
 from advisor.ranks.digest import Digest
@@ -38,6 +38,10 @@ class Costs:
     step: Ints
     counted: Bools
     counted_ns: int
+
+    def spans(self, cause: str) -> Spans:
+        """Time in which a cause owns the devices: of several ranks none is told apart."""
+        return EMPTY
 
 
 class Job:

@@ -648,6 +648,8 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
                 return f"counted under {clean(other.rule)}"
     if finding.after is not None:
         return nothing_left(finding, others)
+    if saving is None and finding.once_ms:
+        return f"none of a step's: {milliseconds(finding.once_ms)} once in the steps counted, and it ends by itself"
     if saving is None:
         return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
     basis = f" of {milliseconds(summary.priced_ms)}" if summary else ""
@@ -678,6 +680,8 @@ def unpriced(finding: Finding, others: Sequence[Finding]) -> str:
     """Return what is known of a finding without a saving; *others* are all findings, in their order."""
     if finding.cost_ms:
         return f"takes {milliseconds(finding.cost_ms)}"
+    if finding.once_ms:
+        return f"{milliseconds(finding.once_ms)} once, ends by itself"
     for index, other in enumerate(others, 1):
         if finding.category == other.category == "data-loading" and other.cost_ms:
             return f"part of {index}"

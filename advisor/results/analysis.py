@@ -622,6 +622,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "end of the saving counts that the fix, made on all ranks, returns it as well. 0 for all other findings."
         ),
     ] = 0.0
+    once_ms: Annotated[
+        float,
+        doc(
+            "The time of its rows, in the steps that figures speak of, where all of it is start-up: spent once a run, it ends by "
+            "itself, and no step is shorter without it. 0 for all other findings."
+        ),
+    ] = 0.0
     done_by: Annotated[
         Name | None,
         doc(

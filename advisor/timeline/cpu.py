@@ -14,10 +14,11 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints, distinct, fetch, union
+from advisor.intervals import Bools, Ints, distinct, fetch, union
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, layer_of, partition
 from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE, Recording
+from advisor.timeline.startup_table import COMPILATION
 from advisor.timeline.unexplained import host_extent
 from advisor.timeline.waits import Waits
 
@@ -104,12 +105,14 @@ def main_thread(recording: Recording) -> int:
 def ledger(recording: Recording, waits: HostWaits) -> Ledger:
     """The ledger of a CPU program. ``row`` of what operators own is the row of `ops`; of collectives on other threads, -1.
 
-    First what the main thread waits for (profiler, compilation, collector, loader, whatever runs inside), then its
+    First what the main thread waits for (profiler, compilation, which is start-up where it ends by itself, collector, loader,
+    whatever runs inside), then its
     operators, each moment the innermost one's, then collectives in flight, then what is left: Python, where the thread
     recorded anything at all.
     """
     host, thread = recording.host, main_thread(recording)
     layers = [_waiting("profiler", waits.profiler, host.thread, thread)]
+    layers.append(_waiting("startup", waits.startup, host.thread, thread, waits.startup.kind == COMPILATION))
     layers += [
         _waiting(cause, table, host.thread, thread)
         for cause, table in (("compile", waits.compile), ("gc", waits.gc), ("loader", waits.loader))
@@ -139,11 +142,12 @@ def _records(recording: Recording, thread: int) -> bool:
     return bool(nodes.any())
 
 
-def _waiting(cause: str, table: Waits, threads: Ints, thread: int) -> Layer:
-    """Waits of the main thread; the profiler's own time is of no thread."""
-    rows = np.arange(len(table.start))
+def _waiting(cause: str, table: Waits, threads: Ints, thread: int, some: Bools | None = None) -> Layer:
+    """Waits of the main thread, or *some* of them; the profiler's own time is of no thread."""
+    rows = np.arange(len(table.start)) if some is None else np.flatnonzero(some)
     if len(rows):
-        rows = rows[(table.node < 0) | (threads[np.maximum(table.node, 0)] == thread)]
+        node = table.node[rows]
+        rows = rows[(node < 0) | (threads[np.maximum(node, 0)] == thread)]
     return layer_of(cause, table.start[rows], table.end[rows], rows)
 
 

@@ -11,11 +11,12 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, complement, covered, distinct, fetch, inside, without
+from advisor.intervals import EMPTY, Bools, Ints, covered, distinct, fetch, inside, union, without
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
+from advisor.timeline.first_iteration import with_first_iteration
 from advisor.timeline.recording import COPY, KERNEL, Recording
 from advisor.timeline.startup_table import (
     ALLOCATION,
@@ -34,6 +35,7 @@ from advisor.timeline.startup_table import (
     Rows,
     Startup,
 )
+from advisor.timeline.variants import Variants
 
 # Calls that load code, and do so once.
 _LOADS = re.compile(
@@ -65,9 +67,6 @@ _ALIKE = 1.1
 _PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
 _KERNEL_LAUNCH, _COPIES = re.compile(r"Launch(?!HostFunc)"), re.compile(r"Memcpy")
 _DRAWS = re.compile(r"^aten::(?:uniform|normal|random|bernoulli|exponential)_$")
-# A first iteration is start-up as a whole where that fills so much of it, later ones launch the same but for so many kernels,
-# and what is left of it takes so many times as long a launch as they do.
-_FILLED, _NEW, _SLOWER = 0.9, 0.05, 2
 # Allocations are start-up where they are so many times as dense early as later.
 _DENSER = 2
 
@@ -93,7 +92,7 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     functions = torchscript.find(recording, rows)
     firsts.find(recording, without(ops, functions), first, rows)
     table = _without_profiler(recording, _without_stalls(recording, rows.table(), first, set_up))
-    return _with_first_iteration(recording, table)
+    return with_first_iteration(recording, table)
 
 
 def recurring_selection(recording: Recording, table: Startup) -> Bools:
@@ -154,39 +153,6 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints, set_up: I
     opens &= table.start < (int(recording.host.start[first].min()) if len(first) else 0)
     keep = ~doubtful | opens | ((dur >= _SURELY_NS) & (not warm)) | np.isin(table.node, set_up)
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
-
-
-def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
-    """Add what is left of a first iteration that start-up fills, where no steps are known and the same is launched again.
-
-    Python imports, caches and first calls of less than half a ms each add up there: what repeats later says what it takes.
-    """
-    work = recording.work
-    linked = np.flatnonzero(work.launch >= 0)
-    if len(recording.steps) >= 2 or not len(table.start) or not len(linked):
-        return table
-    low, until, high = recording.extent[0], int(table.end.max()), recording.last_work
-    called, names = fetch(recording.host.start, work.launch[linked]), work.name[linked]
-    early = called < until
-    count, later = int(early.sum()), int((~early).sum())
-    if count < FEW or later < count or until <= low or high <= until:
-        return table
-    # The layers of one iteration are alike too, but for its first kernels and its last.
-    launched, later_names = distinct(names[early]), distinct(names[~early])
-    gone, new = without(launched, later_names), without(later_names, launched)
-    known = int(covered(table.spans(), np.array([low]), np.array([until]))[0])
-    rest = until - low - known
-    if len(gone) or len(new) > _NEW * len(launched) or known < _FILLED * (until - low):
-        return table
-    if rest * later < _SLOWER * (high - until) * count:
-        return table
-    holes = complement(table.spans(), low, until)
-    rows = Rows()
-    for kind in distinct(table.kind).tolist():
-        at = np.flatnonzero(table.kind == kind)
-        rows.add(kind, table.node[at], table.start[at], table.end[at])
-    rows.add(FIRST_ITERATION, np.full(len(holes.start), -1, np.int64), holes.start, holes.end)
-    return rows.table()
 
 
 def _match(recording: Recording, pattern: re.Pattern[str], codes: Ints) -> Bools:
@@ -298,7 +264,7 @@ def _unrecorded_initialization(recording: Recording, rows: Rows) -> None:
 def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
     """Compilations before the steady part: in or before the first of several steps; without steps, the first ones.
 
-    What is compiled later is compiled again and again, and stays a cause of its own.
+    What is compiled later is compiled again and again, and stays a cause of its own, but for what ends by itself.
     """
     if not len(compiles.start):
         return
@@ -307,11 +273,15 @@ def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
         at = np.searchsorted(starts, compiles.start, side="right") - 1
         again = len(distinct(at[at > 0]))  # what step after step compiles is no start-up, not even in the first
         chosen = (at <= 0) & (2 * again < len(starts) - 1)
+        chosen |= Variants(recording, compiles).bounded
     else:
-        # One iteration, or none known: what comes before nearly all of the GPU's work sets it up.
-        work, launched = recording.work, recording.work.launch
-        linked = np.sort(recording.host.start[launched[launched >= 0]]) if len(work) else launched
-        chosen = np.searchsorted(linked, compiles.start) <= len(linked) // 10
+        # One iteration, or none known: what comes before nearly all of the GPU's work, or all operators, sets it up.
+        work, host = recording.work, recording.host
+        acts = work.launch[work.launch >= 0] if len(work) else np.flatnonzero(host.group == OP)
+        begun = np.sort(host.start[acts])
+        if not len(work):
+            begun = begun[~inside(union(compiles.start, compiles.end), begun)]
+        chosen = np.searchsorted(begun, compiles.start) <= len(begun) // 10
     node = compiles.node[chosen]
     rows.add(COMPILATION, node, compiles.start[chosen], compiles.end[chosen])
 

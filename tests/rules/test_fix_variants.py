@@ -237,6 +237,12 @@ def test_hugging_face_processors_are_made_fast() -> None:
     }
 
 
+def test_what_a_fast_processor_changes_is_said_wherever_one_is_proposed() -> None:
+    fixes = [(rule.id, fix) for rule in BOOK.rules for fix in rule.variants if "use_fast=True" in fix.after]
+    assert len(fixes) >= 6
+    assert [rule for rule, fix in fixes if "compare some outputs" not in fix.caveat] == []
+
+
 # ---- on traces
 
 

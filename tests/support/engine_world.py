@@ -15,6 +15,7 @@ from advisor import rulebook
 from advisor.engine import run as engine
 from advisor.engine.run import Outcome
 from advisor.frames import SCHEMAS
+from advisor.intervals import EMPTY
 from advisor.results.analysis import Finding
 
 MS = 1_000_000
@@ -45,6 +46,9 @@ class Ledger:
     @property
     def counted_ns(self) -> int:
         return int(self.dur_ns[self.counted].sum())
+
+    def spans(self, cause: str) -> Any:
+        return EMPTY
 
 
 @dataclass

@@ -950,6 +950,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "metrics": torch.var_mean,
         "logits": torch.rand(BATCH, 16),
     },
+    "gpu-idle/metrics": lambda scope: {
+        "train_step": lambda x, y: torch.rand(len(x), CLASSES),
+        "metric": SimpleNamespace(update=lambda out, y: None, compute=lambda: 0.0),
+        "log": print,
+    },
     "gpu-idle/processor": lambda scope: {
         "AutoImageProcessor": SimpleNamespace(
             from_pretrained=lambda name, use_fast=False: (

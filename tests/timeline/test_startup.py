@@ -775,12 +775,51 @@ def test_the_rest_of_a_first_iteration_that_start_up_fills(device: str, tmp_path
 
 
 @both
-@pytest.mark.parametrize(("first_us", "stem"), [(400, True), (0, False)])
-def test_layers_are_no_iterations_and_a_usual_first_one_counts(
-    device: str, first_us: int, stem: bool, tmp_path: Path
-) -> None:
-    table = trace_of(iterations(device, first_us=first_us, stem=stem), tmp_path).context.waits.startup
+@pytest.mark.parametrize("first_us", [400, 0])
+def test_layers_behind_a_stem_are_no_iterations(device: str, first_us: int, tmp_path: Path) -> None:
+    table = trace_of(iterations(device, first_us=first_us, stem=True), tmp_path).context.waits.startup
     assert {KINDS[kind] for kind in table.kind.tolist()} == {"loading"}
+
+
+def passes(*each_us: int, loading_ms: int = 30, kernels: int = 10, draws: bool = False) -> TraceBuilder:
+    """Passes of ten operators with a kernel each, of so many us an operator; the first loads a library besides."""
+    b = builder(CUDA)
+    if draws:
+        with b.op("aten::rand"):
+            b.kernel("distribution_elementwise_grid_stride_kernel", us=10)
+    for number, us in enumerate(each_us):
+        for at in range(kernels):
+            with b.op("aten::mul", us=us):
+                b.kernel(f"elementwise_{at}", us=10, host_us=loading_ms * 1_000 if number == 0 and at == 3 else 5)
+    return b
+
+
+def left_ms(b: TraceBuilder, tmp_path: Path) -> float:
+    """Time that is judged, in ms."""
+    return trace_of(b, tmp_path).ledger.counted_ns / 1e6
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_the_first_of_two_passes_is_start_up_as_a_whole_where_it_takes_ten_times_as_long(
+    draws: bool, tmp_path: Path
+) -> None:
+    # 30 ms of loading in ten operators of 200 us; the second pass, of the same kernels, takes 2 ms, but for what lies behind its
+    # last kernel.
+    assert left_ms(passes(200, 200, draws=draws), tmp_path) == pytest.approx(1.815, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("b", "left"),
+    [
+        (passes(200, 200, loading_ms=15), 3.61),  # 17 ms are less than ten times 2
+        (passes(200, 200, kernels=4), 1.21),  # four kernels are no pass
+        (passes(200, 200, 200), 3.815),
+        (passes(200), 1.61),
+    ],
+    ids=["not so slow", "too short", "three", "one"],
+)
+def test_what_is_left_where_no_first_pass_is_far_above_its_like(b: TraceBuilder, left: float, tmp_path: Path) -> None:
+    assert left_ms(b, tmp_path) == pytest.approx(left, abs=0.01)
 
 
 def test_the_hosts_lead_before_a_window_that_begins_with_the_devices_first_work(tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ SCHEMA = Schema(
              "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
              "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before), shrunk-late (pointwise operators on "
              "an image that is then resized or pooled to half of its positions or fewer), weight-penalty (squares, absolute values "
-             "or norms of parameters that are part of the loss), cast-weight (of a layer, from float to 16 bits, inside of it; on "
+             "or norms of parameters that are part of the loss), metrics (a range in which they are updated or computed, beside a "
+             "GPU's work), cast-weight (of a layer, from float to 16 bits, inside of it; on "
              "the CPU), separate-projections (layers of one input, one after the other, in inference on a GPU: queries, keys and "
              "values, or a gate and what it gates), fresh-memory (that the system has just given, which an operator on the CPU "
              "is the first to write; or that is given back)"),

@@ -29,6 +29,7 @@ from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
+from advisor.frames.patterns.metric_ranges import metric_ranges
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.one_hot_loss import one_hot_losses
 from advisor.frames.patterns.pairwise import pairwise
@@ -115,6 +116,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     weight_penalties,
     cast_weights,
     fresh_memory,
+    metric_ranges,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
