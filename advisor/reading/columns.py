@@ -20,6 +20,7 @@ from advisor.reading import accelerators, links, numbering, processes
 from advisor.reading.events import BROKEN, COUNTERS, EARLY, EVENTS, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
 from advisor.reading.tracebacks import frames
+from advisor.reading.usual import Usual, category
 
 Array = npt.NDArray[Any]
 Table = dict[str, Array]
@@ -190,6 +191,7 @@ class Columns:
         self.notes: list[tuple[str, str]] = []
         self.exact = False
         self._ordinary = True
+        self._usual = Usual()
         self._bad_row = -1
         self._grown: dict[str, Grown] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
@@ -257,10 +259,17 @@ class Columns:
 
     def _take_piece(self, text: bytes, sinks: _Sinks, groups: dict[str, list[Table]]) -> int:
         """Add the tables of a list of events to *groups*; returns how many events these are."""
-        events = EVENTS.decode(text)
-        for event in events:
-            sinks[event.cat](event)
-        for group, batch in sinks.batches():
+        events = self._usual.decode(text, ties=self.ties)
+        if events is not None:
+            for event in events:
+                sinks[event.__class__](event)
+            batches = sinks.lists()
+        else:
+            events = EVENTS.decode(text)
+            for event in events:
+                sinks[event.cat](event)
+            batches = sinks.batches()
+        for group, batch in batches:
             tables = groups.setdefault(group, [])
             if batch:
                 tables.append(self._table_of(group, batch, events))
@@ -643,8 +652,8 @@ def _time(raw: msgspec.Raw) -> Times | None:
         return None
 
 
-class _Sinks(dict[str | None, Callable[[Event], None]]):
-    """Category -> where its events go. Unknown categories are counted, flows and metadata passed over."""
+class _Sinks(dict[str | None | type[Event], Callable[[Event], None]]):
+    """Category, or struct of its usual events -> where its events go. Unknown ones are counted, flows and metadata passed over."""
 
     def __init__(self, columns: Columns) -> None:
         super().__init__()
@@ -661,15 +670,18 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
         for batch in self._lists.values():
             batch.clear()
 
-    def __missing__(self, category: str | None) -> Callable[[Event], None]:
-        key = (category or "").lower()
+    def __missing__(self, kind: str | None | type[Event]) -> Callable[[Event], None]:
+        if isinstance(kind, type):
+            sink = self[kind] = self[category(kind)]
+            return sink
+        key = (kind or "").lower()
         group = GROUPS.get(key) if key else None
         self._columns.early |= key == EARLY
         if group is None and key:
             group = accelerators.group_of(key)
             self._columns.accelerator = self._columns.accelerator or accelerators.name_of(key)
         if not key:
-            sink: Callable[[Event], None] = self._bare
+            sink = self._bare
         elif key == COUNTERS:
             sink = self._range
         elif group == "" or (group == links.FLOW and not self._columns.ties):
@@ -680,7 +692,7 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
             sink = self._instant
         else:
             sink = self._lists.setdefault(group, []).append
-        self[category] = sink
+        self[kind] = sink
         return sink
 
     def _bare(self, event: Event) -> None:
@@ -706,6 +718,10 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
         counts = self._columns.unknown
         if key in counts or len(counts) < MOST_UNKNOWN:
             counts[key] = counts.get(key, 0) + 1
+
+    def lists(self) -> list[tuple[str, list[Event]]]:
+        """Group -> events, of which all are usual."""
+        return list(self._lists.items())
 
     def batches(self) -> list[tuple[str, list[Event]]]:
         """Group -> events, complete (``X``) ones only where the group has durations; others are counted as unknown."""
