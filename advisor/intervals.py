@@ -71,7 +71,10 @@ def alike(*keys: Ints) -> tuple[Ints, Ints]:
     for key in keys[1:]:
         found, codes = coded(key)
         # Made dense again each time: the product of a few counts stays far inside an int64.
-        kinds, of = coded(of * len(found) + codes)
+        of *= len(found)
+        of += codes
+        del codes
+        kinds, of = coded(of)
     first = np.zeros(len(kinds), np.int64)
     first[of[::-1]] = np.arange(len(of))[::-1]
     return first, of
@@ -96,6 +99,14 @@ def fitted(values: npt.NDArray[Scalar]) -> npt.NDArray[Any]:
         return values
     bounds = np.iinfo(np.int32)
     return values.astype(np.int32) if bounds.min <= values.min() and values.max() <= bounds.max else values
+
+
+def compact(values: npt.NDArray[Scalar]) -> npt.NDArray[Any]:
+    """The same whole numbers, in 16 bits where these hold them all: codes and small counts of millions of rows."""
+    if values.dtype.kind != "i" or values.dtype.itemsize <= 2 or not len(values):
+        return values
+    bounds = np.iinfo(np.int16)
+    return values.astype(np.int16) if bounds.min <= values.min() and values.max() <= bounds.max else values
 
 
 class Spans(NamedTuple):

@@ -23,6 +23,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
 from advisor.timeline.graph_origins import notes as graph_notes
 from advisor.timeline.harness import mostly
+from advisor.timeline.lean import Lean
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
 from advisor.timeline.surroundings import around
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.cache import Kept
+    from advisor.reading.columns import Table
     from advisor.reading.held import Snapshot
     from advisor.reading.progress import Progress
     from advisor.timeline.ledger import Ledger
@@ -135,12 +137,8 @@ class Trace:
     @cached_property
     def span_ns(self) -> int:
         """From the first event to the end of the last."""
-        ends = [
-            int((t["ts"] + np.maximum(t["dur"], 0)).max()) if "dur" in t else int(t["ts"].max())
-            for t in self._recording.tables.values()
-        ]
-        starts = [int(t["ts"].min()) for t in self._recording.tables.values()]
-        return max(ends) - min(starts)
+        spans = [_span(table) for table in self._recording.tables.values()]
+        return max(end for _, end in spans) - min(start for start, _ in spans)
 
     @cached_property
     def quality(self) -> list[Note]:
@@ -278,6 +276,7 @@ class Trace:
     def let_go(self) -> None:
         """Let go of frames of very many rows, which few ask for behind the rules, and which are then built again."""
         self._frames = {name: table for name, table in self._frames.items() if len(table) < _MANY_ROWS}
+        self._context.let_go()
 
     def query(self, sql: str) -> pd.DataFrame:
         """Rows of one SELECT of DuckDB over the frames, as ``advisor query`` runs it: files and the network are out of reach.
@@ -341,6 +340,14 @@ class Trace:
     def costs(self, frame: str, mask: Bools, segments: Ints) -> Ints | None:
         """ns that each of the chosen rows of a frame owns of some segments of the ledger; None where it cannot be told."""
         return FRAMES[frame].costs(self._context, mask, segments)
+
+
+def _span(table: Table) -> tuple[int, int]:
+    """Start of the first event of a table, and the latest end."""
+    if isinstance(table, Lean):
+        return table.span
+    end = table["ts"] + np.maximum(table["dur"], 0) if "dur" in table else table["ts"]
+    return int(table["ts"].min()), int(end.max())
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -158,7 +159,8 @@ def of_recorded(recorded: Recorded) -> bytes:
     # Texts are kept as the frames show them, and are cleaned once more when they are read again.
     if any(scrub_all(table) != table for table in (recorded.names, recorded.stacks, recorded.texts)):
         raise Unkept("texts that cleaning does not leave alone")
-    return _encode(recorded)
+    tables = {group: {key: table[key] for key in table} for group, table in recorded.tables.items()}
+    return _encode(replace(recorded, tables=tables))
 
 
 def of_host(host: Host) -> bytes:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, compact, fetch, summed
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
@@ -30,7 +30,7 @@ class Fallbacks(NamedTuple):
 def fallbacks(context: Context) -> Fallbacks:
     """Find the calls whose own operators do the work: of their kind by name, two or more."""
     host = context.recording.host
-    tensors, inside = np.zeros(host.size, np.int32), np.zeros(host.size, np.bool_)
+    tensors, inside = np.zeros(host.size, np.int16), np.zeros(host.size, np.bool_)
     kinds = {code: match[1] for code, name in enumerate(context.names) if (match := _FOREACH.match(name))}
     named = np.zeros(len(context.names), np.bool_)
     named[list(kinds)] = True
@@ -45,7 +45,7 @@ def fallbacks(context: Context) -> Fallbacks:
     if not any(same):
         return Fallbacks(tensors, inside)
     children = children[np.array(same, np.bool_)[back.ravel()]]
-    tensors = summed(host.parent[children], 1, host.size).astype(np.int32)
+    tensors = compact(summed(host.parent[children], 1, host.size))
     slow = tensors >= 2
     ops = np.flatnonzero(host.group == OP)
     inside[ops] = slow[ops] | (host.above(ops, slow, _DEEP) >= 0)

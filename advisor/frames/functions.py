@@ -11,7 +11,7 @@ import pandas as pd
 from advisor.frames.frame import SELF, Frame, Rows
 from advisor.frames.python import KINDS, kinds
 from advisor.frames.schema import LINE, Schema, integer, real, text
-from advisor.intervals import Bools, Ints, alike, coded, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, alike, coded, compact, distinct, fetch, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -38,31 +38,36 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def _calls(context: Context) -> tuple[Ints, Ints, Ints]:
-    """All Python calls, the row of the frame that each is part of, and the place of each row's first among the calls."""
-    host = context.recording.host
-    nodes = np.flatnonzero(host.group == PYTHON)
+def _nodes(context: Context) -> Ints:
+    """All Python calls."""
+    return np.flatnonzero(context.recording.host.group == PYTHON).astype(np.int32)
+
+
+def _calls(context: Context) -> tuple[Ints, Ints]:
+    """Of each Python call the row of the frame that it is part of, and of each row the place of its first among the calls."""
+    host, nodes = context.recording.host, _nodes(context)
     first, row = alike(host.name[nodes], host.attributes.user[nodes])
-    return nodes.astype(np.int32), row.astype(np.int32), first
+    return compact(row), first
 
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     host = context.recording.host
-    nodes, row, first = context.once(_calls)
+    nodes, (row, first) = _nodes(context), context.once(_calls)
     count, node = len(first), nodes[first]
     dur = host.end[nodes] - host.start[nodes]
-    row_of = np.full(host.size + 1, -1, np.int32)
-    row_of[nodes] = row
-    loaded, inner, waits_ns = _in_loader(context, nodes, row_of, count)
-    common = context.common(start=host.start[node], dur=dur[first], cost=np.zeros(count, np.int64), node=node)
+    dur_ns, first_ns = summed(row, dur, count), dur[first]
+    del dur
+    self_ns = dur_ns - summed(row, host.children_ns()[nodes], count)
+    loaded, inner, waits_ns = _in_loader(context, nodes, row, count)
+    common = context.common(start=host.start[node], dur=first_ns, cost=np.zeros(count, np.int64), node=node)
     unknown = np.full(count, not waits_ns)
     frame = {
         "name": context.labels(host.name[node], context.names),
         "kind": context.labels(kinds(context)[host.name[node]], KINDS),
         "calls": summed(row, 1, count),
-        "dur_ns": summed(row, dur, count),
-        "self_ns": summed(row, dur - host.children_ns()[nodes], count),
+        "dur_ns": dur_ns,
+        "self_ns": self_ns,
         "loader_ns": loaded,
         "loader_share": pd.arrays.FloatingArray(loaded / max(waits_ns, 1), unknown),
         "inner_share": pd.arrays.FloatingArray(inner / max(waits_ns, 1), unknown.copy()),
@@ -71,22 +76,28 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:
-    """Per row: ns inside waits that load in the main process, the most of it in one function below; and those waits' ns."""
+    """Per row: ns inside waits that load in the main process, the most of it in one function below; and those waits' ns.
+
+    *row_of* is the row of each of *nodes*, all calls.
+    """
     host, waits = context.recording.host, context.waits.loader
     zeros = np.zeros(count, np.int64)
     single = np.array(["SingleProcess" in name for name in context.names], np.bool_)
     around = waits.node[single[host.name[waits.node]]] if len(waits.node) else waits.node
     if not len(around) or not count:
         return zeros, zeros, 0
-    at = np.searchsorted(around, nodes) - 1
-    wait = around[np.maximum(at, 0)]
-    inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
+    low = np.searchsorted(nodes, around, side="right").tolist()
+    parts = [nodes[:0]]
+    for wait, first, last in zip(around.tolist(), low, [*low[1:], len(nodes)], strict=True):
+        behind = nodes[first:last]
+        parts.append(behind[(host.thread[behind] == host.thread[wait]) & (host.start[behind] < host.end[wait])])
+    inside = np.concatenate(parts)
     inside = inside[_of_others(context, inside)]
     chosen = np.zeros(host.size, np.bool_)
     chosen[inside] = True
     above = host.above(inside, chosen)
-    row = row_of[inside]
-    outer = fetch(row_of, above).astype(np.int64)
+    row = row_of[np.searchsorted(nodes, inside)].astype(np.int64)
+    outer = np.where(above >= 0, fetch(row_of, np.searchsorted(nodes, above)), -1).astype(np.int64)
     fresh = row != outer
     row, outer = row[fresh], outer[fresh]
     dur = host.end[inside[fresh]] - host.start[inside[fresh]]
@@ -111,7 +122,7 @@ def _of_others(context: Context, nodes: Ints) -> Bools:
 
 def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
     """All calls that the chosen rows sum up."""
-    nodes, row, _ = context.once(_calls)
+    nodes, (row, _) = _nodes(context), context.once(_calls)
     return nodes[:0], nodes[mask[row]]
 
 

@@ -278,7 +278,7 @@ def _at_convolution(context: Context, kind: Ints) -> Bools:
     if not (kind == _LAYOUT).any():
         return np.zeros(size, np.bool_)
     named = np.array([_CONVOLUTION.search(name) is not None for name in context.names], np.bool_)
-    inside = host.flow(np.where((host.group == OP) & named[host.name], 1, -1)) if host.size else host.name
+    inside = host.nearest(work.launch[rows], (host.group == OP) & named[host.name])
     order = np.lexsort((work.start[rows], work.stream[rows], work.device[rows]))
     line = alike(work.device[rows], work.stream[rows])[1][order]
     conv, place = kind[order] == _CONV, np.arange(size)
@@ -292,7 +292,7 @@ def _at_convolution(context: Context, kind: Ints) -> Bools:
         near |= known & conv[at] & (line[at] == line)
     out = np.zeros(size, np.bool_)
     out[order] = near
-    flags: Bools = out | (fetch(inside, work.launch[rows]) > 0)
+    flags: Bools = out | (inside >= 0)
     return flags
 
 

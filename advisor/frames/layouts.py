@@ -43,13 +43,14 @@ def _operators(context: Context) -> tuple[Ints, list[tuple[str, tuple[int, ...]]
 def convolution_dims(context: Context, launch: Ints) -> Ints:
     """Dimensions of the input of the convolution around each launch; -1 where there is none, or where that is unknown."""
     nodes, operators = _operators(context)
-    own = np.full(context.recording.host.size, -1, np.int64)
+    host = context.recording.host
+    own = np.full(host.size, -1, np.int32)
     for node, (name, size) in zip(nodes.tolist(), operators, strict=True):
         if name in _SIZED:
             own[node] = len(size) or -1
         elif (named := _NAMED.match(name)) is not None:
             own[node] = int(named[1]) + 2
-    return fetch(context.recording.host.flow(own), launch) if len(own) else np.full(len(launch), -1, np.int64)
+    return fetch(own, host.nearest(launch, own >= 0)).astype(np.int64)
 
 
 def spared(context: Context) -> float:

@@ -142,12 +142,14 @@ def build(context: Context) -> Graph | None:
     linked = float((ended - begun)[graph_of >= 0].sum() / time) if time else 1.0
     wait_ns, return_ns, fixed = _tails(kind, start, end, ended, waits)
     peers, arrival, exchange = _peers(context, positions, begun, ended)
+    small = {name: column.astype(np.int32) for name, column in (
+        ("node", nodes), ("line", line), ("tied", tied), ("first", first), ("last", last), ("target_first", waits.first),
+        ("target_last", waits.last), ("target", waits.position), ("work", positions), ("stream", stream),
+        ("depends", depends), ("peers", peers),
+    )}  # fmt: skip
     return Graph(
-        start=start, end=end, think=think, length=length, after=after, kind=kind, node=nodes,
-        line=line, tied=tied, first=first, last=last,
-        target_first=waits.first, target_last=waits.last, target=waits.position,
-        work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
-        peers=peers, arrival=arrival, exchange=exchange, lead=lead,
+        start=start, end=end, think=think, length=length, after=after, kind=kind.astype(np.int8),
+        **small, dur=ended - begun, lag=lag, arrival=arrival, exchange=exchange, lead=lead,
         queue=queue, return_ns=return_ns, wait_ns=wait_ns,
         residual_ns=residual + fixed, linked_share=linked, low=low,
     )  # fmt: skip

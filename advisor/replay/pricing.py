@@ -151,11 +151,13 @@ class Replay:
             return Priced({}, [])
         fixes, gone = apart(self.context, [c for c in claims if c.has_price])
         queue = self._queue(fixes, whole_ms, beside)
+        give_back(self.context.recording.recorded.events)
         order: list[list[str]] = []
         rungs: list[Rung] = []
         while queue.left:
             order.append(queue.with_same(queue.next(search=len(order) < _MOST_STEPS)))
             self._climb(queue, order[-1:], rungs, whole_ms)
+            give_back(self.context.recording.recorded.events)
         for _ in range(_ROUNDS):
             # What a fix returns beside others can put it before one that was chosen first: priced again from there on.
             ranked = queue.ranked(parted(rungs, order))

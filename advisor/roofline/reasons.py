@@ -209,7 +209,7 @@ def _padded(context: Context, known: Modelled, owner: Ints) -> Bools:
                     for one in known.works] + [False], np.bool_)  # fmt: skip
     if not odd.any():
         return np.zeros(len(owner), np.bool_)
-    inside = host.flow(np.where(odd[known.form], np.arange(host.size), -1))
+    inside = host.flow(np.where(odd[known.form], np.int8(1), np.int8(-1)))
     flags: Bools = inside[owner] >= 0
     return flags
 

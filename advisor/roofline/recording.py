@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Bools, Ints, alike, coded, distinct, fetch
+from advisor.intervals import Bools, Ints, alike, coded, compact, distinct, fetch
 from advisor.roofline import convolutions, families, pointwise
 from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
@@ -104,9 +104,8 @@ def modelled(recording: Recording) -> Modelled:
         form[nodes] = known.code
     works = [None if signature is None else families.work(signature) for signature in known.table]
     _resolve(recording, known, works, form)
-    every = np.arange(host.size, dtype=np.int32)
-    own = np.where(_flags([work is not None and work.known for work in works], form), every, np.int32(-1))
-    owner = fetch(host.flow(own), recording.work.launch).astype(np.int64)
+    form = compact(form)
+    owner = host.nearest(recording.work.launch, _flags([work is not None and work.known for work in works], form))
     owner[recording.work.communication] = -1  # moves what it moves over the link
     return Modelled(works, form, owner)
 
@@ -125,9 +124,10 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
     wanted = np.flatnonzero(lacks | (expanded >= 0))
     if not len(wanted):
         return
-    near = np.where(lacks[wanted, None], _neighbours(recording, wanted), -1)
+    expanded, lacks = expanded[wanted], lacks[wanted]
+    near = np.where(lacks[:, None], _neighbours(recording, wanted), -1)
     kernel = _first_kernels(recording, wanted)
-    first, back = alike(form[wanted], *near.T, kernel, expanded[wanted])
+    first, back = alike(form[wanted], *near.T, kernel, expanded)
     shapes: dict[int, tuple[Shape, ...]] = {}
     base, added = len(works), []
     for at in first.tolist():
@@ -137,7 +137,7 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
             continue
         outer = _shapes(recording, int(near[at, 0]), shapes)
         others = [shape for code in near[at, 1:].tolist() for shape in _shapes(recording, code, shapes)[:1]]
-        signature = _expanded(signature, _shapes(recording, int(expanded[wanted[at]]), shapes))
+        signature = _expanded(signature, _shapes(recording, int(expanded[at]), shapes))
         hints = Hints((*outer, *others), _element_type(recording, int(kernel[at])))
         found = families.work(signature, hints)
         added.append(found if found is not None and _more(found, before) else before)

@@ -45,11 +45,12 @@ def reasons(context: Context) -> Reasons:
     out, launch = np.full(len(rows), _UNLAUNCHED, np.int64), work.launch[work_rows]
     if host.size:
         operator = fetch(host.attributes.op, launch)
-        launched = (operator >= 0) & (fetch(host.group.astype(np.int64), operator) == OP)
+        launched = (operator >= 0) & (fetch(host.group, operator) == OP)
         out[launched] = np.where(_shaped(context)[operator[launched]], _UNTOLD, _UNSHAPED)
-        numbers = np.array([texts.index(text) if text else -1 for text in missing] + [-1], np.int64)[known.form]
+        numbers = np.array([texts.index(text) if text else -1 for text in missing] + [-1], np.int64)
         # An operator whose formula says what it lacks may launch through others, of which nothing is known.
-        lacking = fetch(host.flow(numbers), launch)
+        says = host.nearest(launch, (numbers >= 0)[known.form])
+        lacking = np.where(says >= 0, numbers[known.form[says]], -1)
         out[launched] = np.where(lacking >= 0, lacking, out)[launched]
     out[found.owner[rows] >= 0] = _FORMAT
     out[np.isin(launch, context.graph_nodes)] = _REPLAYED

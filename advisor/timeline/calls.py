@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, compact, distinct, fetch, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -24,6 +24,8 @@ PYTHON, ANNOTATION, OP, RUNTIME = range(4)
 GROUPS = ("python", "annotation", "op", "runtime")
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
 _MOST_ATTEMPTS = 6
+_AT_A_TIME = 1 << 18
+"""Nodes that are worked on together where all of them would take more room than their result."""
 _AT_ONCE_NS = 1_000_000
 """Frames that were open before a recording begin in it one after the other, within this."""
 _COMPARED = 200
@@ -108,7 +110,10 @@ class Host:
             self.end[late] = np.maximum(self.end[self.parent[late]], self.start[late])
         self.places: list[Place] = []
         self.module_paths: list[str] = []
-        self.attributes = self._inherit()
+        found = self._inherit()
+        # Codes of millions of nodes, of a few thousand values.
+        codes = {key: compact(getattr(found, key)) for key in ("user", "library", "module")}
+        self.attributes = replace(found, **codes)
 
     def _take(self, tables: Mapping[str, Table], zero_ns: int) -> None:
         """Take the events in their order, one column after the other: all of them at once would take twice the room."""
@@ -584,6 +589,16 @@ class Host:
             up[on] = self.parent[up[on]]
         return np.where((up >= 0) & chosen[up], up, -1) if len(chosen) else up
 
+    def nearest(self, nodes: Ints, chosen: Bools) -> Ints:
+        """The nearest *chosen* node around each of *nodes*, itself counted; -1 for none, and where *nodes* has -1.
+
+        As :meth:`flow` has it for all nodes: of the few that somebody asks for it takes less room.
+        """
+        if not self.size:
+            return np.full(len(nodes), -1, np.int64)
+        own = np.maximum(nodes, 0)
+        return np.where(nodes >= 0, np.where(chosen[own], own, self.above(own, chosen)), -1)
+
     def nodes_of(self, group: int) -> Ints:
         """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""
         nodes = np.flatnonzero(self.group == group)
@@ -600,7 +615,11 @@ class Host:
     def children_ns(self) -> Ints:
         """Time that a node's direct children take, in ns."""
         # What has no parent is summed up at the last place, which is left out: it has the index -1.
-        return summed(self.parent, self.end - self.start, self.size + 1)[:-1]
+        total = np.zeros(self.size + 1, np.int64)
+        for low in range(0, self.size, _AT_A_TIME):
+            part = slice(low, low + _AT_A_TIME)
+            np.add.at(total, self.parent[part], self.end[part] - self.start[part])
+        return total[:-1]
 
 
 def _order(thread: Ints, start: Ints, end: Ints) -> Ints:
@@ -641,7 +660,9 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     long = end > start
     spans = np.flatnonzero(long)
     ends = np.sort(end[spans], kind="stable")  # nearly in order already
-    depth[spans] = np.arange(len(spans)) - np.searchsorted(ends, start[spans], side="right")
+    for low in range(0, len(spans), _AT_A_TIME):
+        part = spans[low : low + _AT_A_TIME]
+        depth[part] = np.arange(low, low + len(part)) - np.searchsorted(ends, start[part], side="right")
     points = np.flatnonzero(~long)
     if len(points):
         before = np.searchsorted(spans, points)

@@ -32,6 +32,9 @@ _WARPS_SEEN = 0.64
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"})
 # Words that are kept for the next trace: enough for phases, kinds and files, too few to hold on to a trace's names.
 _KEPT_CHARACTERS = 1000
+_OF_FRAMES = ("advisor.frames.", "advisor.timeline.memory")
+_LARGE = 1 << 20
+"""Bytes of a result that is worth finding again."""
 Codes = Ints
 Result = TypeVar("Result")
 
@@ -43,6 +46,14 @@ def _kind(words: tuple[str, ...]) -> pd.CategoricalDtype:
 
 # pandas takes longer to make the categories than all else of a short column.
 _kept_kind = lru_cache(maxsize=512)(_kind)
+
+
+def _room(result: object) -> int:
+    """Bytes of the arrays in a result: an array, or some by name or place."""
+    if isinstance(result, np.ndarray):
+        return result.nbytes
+    parts = result if isinstance(result, tuple) else result.values() if isinstance(result, dict) else ()
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
 class Context:
@@ -62,6 +73,14 @@ class Context:
             self._results[find] = find(self)
         result: Result = self._results[find]
         return result
+
+    def let_go(self) -> None:
+        """Let go of large results that the rules' frames were made of: what is asked for once more is found again."""
+        self._results = {
+            find: result
+            for find, result in self._results.items()
+            if not find.__module__.startswith(_OF_FRAMES) or _room(result) < _LARGE
+        }
 
     # ---- device and ledger
 

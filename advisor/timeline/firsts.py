@@ -55,7 +55,8 @@ def find(recording: Recording, ops: Ints, first: Ints, rows: Rows) -> None:
     host, names = recording.host, recording.names
     if not len(ops):
         return
-    own = host.end - host.start - host.children_ns()
+    own = host.end - host.start
+    own -= host.children_ns()
     # A search is long by the calls in it, all else by what is outside these.
     ops = ops[(own[ops] >= LEAST_NS) | _selecting(recording, host.name[ops])]
     if not len(ops):

@@ -15,6 +15,7 @@ from advisor.privacy import scrub, scrub_all
 from advisor.reading import machine
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
+from advisor.timeline import lean
 from advisor.timeline import steps as iterations
 from advisor.timeline.calls import OP, RUNTIME, Host, stack_rows
 from advisor.timeline.communication_names import communicates
@@ -106,6 +107,10 @@ class Recording:
         """The host's forest."""
         forest = self._kept(self.recorded) if self._kept is not None else None
         forest = forest or Host(self.recorded, self.zero_ns, self.libraries)
+        calls = self.tables.get("python")
+        if calls is not None and len(calls["ts"]) >= lean.LEAST:
+            self.tables["python"] = lean.Lean(forest, calls, self.zero_ns)
+            del calls
         machine.give_back(forest.size)
         return forest
 

@@ -67,7 +67,7 @@ def between(recording: Recording, outer: Ints) -> Spans:
     called = union(host.start[calls], host.end[calls])
     before, after = outer[:-1], outer[1:]
     length = host.start[after] - host.end[before] - covered(called, host.end[before], host.start[after])
-    kind = coded(host.name[before] * (len(recording.names) + 1) + host.name[after])[1]
+    kind = coded(host.name[before].astype(np.int64) * (len(recording.names) + 1) + host.name[after])[1]
     usual = _medians(kind, length)[1][kind]
     far = (length >= LEAST_NS) & (length >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
     return subtract(union(host.end[before[far]], host.start[after[far]]), called)

@@ -1,0 +1,81 @@
+"""The table of Python calls of a large recording, without a second copy of what the host's forest holds of it."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.intervals import Ints
+from advisor.timeline.calls import PYTHON
+
+if TYPE_CHECKING:
+    from advisor.reading.columns import Array, Table
+    from advisor.timeline.calls import Host
+
+LEAST = 1 << 20
+"""Calls from which on their table is worth it."""
+_MADE = ("name", "thread", "ts", "dur")
+
+
+class Lean(dict[str, Any]):
+    """A table whose columns of names, threads and times are made of the forest each time that somebody asks for one."""
+
+    def __init__(self, host: Host, table: Table, zero_ns: int) -> None:
+        super().__init__({key: column for key, column in table.items() if key not in _MADE})
+        self._host, self._zero_ns = host, zero_ns
+        end = int((table["ts"] + table["dur"]).max(initial=np.iinfo(np.int64).min))
+        self.span = int(table["ts"].min()), end
+        """Start of the first call and the latest end, on the file's own clock."""
+        self._types = {key: table[key].dtype for key in _MADE if key in table}
+        nodes, rows = self._places()
+        dur: Ints = table["dur"][rows]
+        longer = np.flatnonzero(dur != host.end[nodes] - host.start[nodes])
+        self._longer, self._dur = rows[longer], dur[longer]  # calls whose ends were cut to those of what they lie in
+
+    def _places(self) -> tuple[Ints, Ints]:
+        """Nodes of the calls, and the row of each."""
+        nodes = np.flatnonzero(self._host.group == PYTHON).astype(np.int32)
+        return nodes, self._host.row[nodes]
+
+    def __missing__(self, key: str) -> Array:
+        if key not in self._types:
+            raise KeyError(key)
+        nodes, rows = self._places()
+        host, out = self._host, np.empty(len(rows), self._types[key])
+        if key == "ts":
+            out[rows] = host.start[nodes]
+            out += self._zero_ns
+        elif key == "dur":
+            out[rows] = host.end[nodes] - host.start[nodes]
+            out[self._longer] = self._dur
+        else:
+            out[rows] = (host.name if key == "name" else host.thread)[nodes]
+        return out
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._types
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._types
+        yield from super().__iter__()
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._types)
+
+    def keys(self) -> KeysView[str]:
+        """The names of all columns."""
+        return KeysView(self)
+
+    def values(self) -> ValuesView[Any]:
+        """All columns."""
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, Any]:
+        """All columns by name."""
+        return ItemsView(self)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A column; *default* where there is none."""
+        return self[key] if key in self else default
