@@ -103,7 +103,7 @@ def fitted(values: npt.NDArray[Scalar]) -> npt.NDArray[Any]:
 
 def compact(values: npt.NDArray[Scalar]) -> npt.NDArray[Any]:
     """The same whole numbers, in 16 bits where these hold them all: codes and small counts of millions of rows."""
-    if values.dtype.kind != "i" or values.dtype.itemsize <= 2 or not len(values):
+    if values.dtype.kind != "i" or values.dtype.itemsize <= 2 or values.strides == (0,) or not len(values):
         return values
     bounds = np.iinfo(np.int16)
     return values.astype(np.int16) if bounds.min <= values.min() and values.max() <= bounds.max else values

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import fitted, narrow
+from advisor.intervals import compact, fitted, narrow
 from advisor.reading import accelerators, links, numbering, processes
 from advisor.reading.events import BROKEN, COUNTERS, EARLY, EVENTS, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
@@ -40,6 +40,8 @@ _GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
 _SMALL = ("thread", "dur", "index", "sequence", "forward_thread")
 """Columns of all events of the host whose numbers fit 32 bits in most traces."""
+_FEW = {"instant": ("device_type", "device")}
+"""Columns whose numbers fit 16 bits."""
 _OF_COLLECTIVES = ("in_elements", "out_elements", "group_size", "collective_seq", "peer")
 MOST_UNKNOWN = 20
 """Kinds of unknown categories that are counted."""
@@ -409,9 +411,11 @@ class Columns:
             self.notes += links.tie(tables, flows, self.names)
             for table in tables.values():
                 table.pop("external", None)
-        for table in tables.values():
+        for group, table in tables.items():
             for key, column in table.items():  # one after the other: most traces lack what many columns are for
                 table[key] = fitted(narrow(column)) if key in _SMALL else narrow(column)
+            for key in _FEW.get(group, ()):
+                table[key] = compact(table[key])
         return tables
 
     # ---- columns of each group

@@ -17,7 +17,7 @@ from advisor.intervals import Bools, Ints, alike, coded, compact, distinct, fetc
 from advisor.roofline import convolutions, families, pointwise
 from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
-from advisor.timeline.calls import OP
+from advisor.timeline.calls import OP, Host
 from advisor.timeline.recording import Recording
 
 Floats = npt.NDArray[np.float64]
@@ -125,7 +125,8 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
     if not len(wanted):
         return
     expanded, lacks = expanded[wanted], lacks[wanted]
-    near = np.where(lacks[:, None], _neighbours(recording, wanted), -1)
+    near = _neighbours(recording, wanted)
+    near[~lacks] = -1
     kernel = _first_kernels(recording, wanted)
     first, back = alike(form[wanted], *near.T, kernel, expanded)
     shapes: dict[int, tuple[Shape, ...]] = {}
@@ -148,13 +149,12 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
 def _expansions(recording: Recording, form: Ints) -> Ints:
     """Return per node the code of the shape that its first operand may be expanded from; -1 for none, and where strides tell."""
     host, table = recording.host, recording.tables.get("op")
-    out = np.full(host.size, -1, np.int32)
+    out = np.full(host.size, -1, np.int32 if table is None else compact(table["dims"]).dtype)
     if table is None or any(recording.recorded.inputs[code] for code in distinct(table["strides"]).tolist()):
         return out
     expands = np.array([name in _EXPANDS for name in recording.names], np.bool_)
     ops = np.flatnonzero(host.group == OP)
-    dims = np.full(host.size, -1, np.int32)
-    dims[host.node_of["op"]] = table["dims"]
+    dims = _of_nodes(host, table["dims"])
     at = np.flatnonzero(expands[host.name[ops]])
     for step in range(_BEFORE, 0, -1):
         # Those behind it in the same call, or one call deeper; a view may stand between.
@@ -164,6 +164,14 @@ def _expansions(recording: Recording, form: Ints) -> Ints:
         )
         near &= (form[behind] >= 0) & (host.thread[behind] == host.thread[source])
         out[behind[near]] = dims[source[near]]
+    return out
+
+
+def _of_nodes(host: Host, codes: Ints) -> Ints:
+    """Return per node the code of its operator, of one for each; -1 for all else."""
+    codes = compact(codes)
+    out = np.full(host.size, -1, codes.dtype)
+    out[host.node_of["op"]] = codes
     return out
 
 
@@ -199,9 +207,8 @@ def _shapes(recording: Recording, dims: int, kept: dict[int, tuple[Shape, ...]])
 def _neighbours(recording: Recording, nodes: Ints) -> Ints:
     """Return for each node codes of the shapes beside it: of the operator around it, its gradient, and those behind it."""
     host, table = recording.host, recording.tables["op"]
-    dims = np.full(host.size, -1, np.int32)
-    dims[host.node_of["op"]] = table["dims"]
-    out = np.full((len(nodes), _BEHIND + 2), -1, np.int64)
+    dims = _of_nodes(host, table["dims"])
+    out = np.full((len(nodes), _BEHIND + 2), -1, np.int32)
     # The operator around one says what it works on where it is the whole of which that is a part (…_backward_weight).
     outer = host.parent[nodes]
     part = (outer >= 0) & (fetch(host.group, outer) == OP)

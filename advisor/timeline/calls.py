@@ -129,7 +129,7 @@ class Host:
         small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
         if np.array_equal(small, self.thread):
             self.thread = small
-        self.name = stack_rows(tables, GROUPS, ("name",))["name"][order]
+        self.name = compact(stack_rows(tables, GROUPS, ("name",))["name"])[order]
 
     # ---- nesting
 

@@ -257,7 +257,7 @@ class Context:
     @cached_property
     def op_rows(self) -> Ints:
         """Forest nodes of operators, in order of start."""
-        return self.recording.host.nodes_of(OP)
+        return self.recording.host.nodes_of(OP).astype(np.int32)
 
     def op_column(self, node: Ints, name: str, default: int = -1) -> Ints:
         """A column of the operator (or annotation) that each forest node is inside of."""
