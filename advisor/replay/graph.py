@@ -15,6 +15,7 @@ that blocks. What none of this explains is kept as recorded, and counted: the re
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +95,13 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @cached_property
+    def marks_before(self) -> Ints:
+        """Marks up to the node that launched each piece of work."""
+        # As many nodes as have launched all theirs by then lie before it.
+        node = np.cumsum(np.bincount(self.last, minlength=len(self.work)))[: len(self.work)]
+        return np.cumsum(self.kind == MARK)[np.minimum(node, len(self) - 1)].astype(np.int32)
 
 
 def build(context: Context) -> Graph | None:

@@ -38,13 +38,9 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
         return Measurement(float(window), float(window), window)
     marks = timeline.start[graph.kind == MARK]
     starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
-    first = graph.first[0] if len(graph) else 0
-    linked = np.arange(len(graph.work)) >= first
-    # Of each piece of work the node that launched it: as many as have launched all theirs by then.
-    node = np.cumsum(np.bincount(graph.last, minlength=len(graph.work)))[: len(graph.work)]
-    node = np.minimum(node, len(graph) - 1)
+    linked = np.arange(len(graph.work)) >= (graph.first[0] if len(graph) else 0)
     # Nodes are in order: what lies behind a step's mark is of that step, where the clock takes whole steps out as well.
-    launched = np.minimum(np.cumsum(graph.kind == MARK)[node], len(starts)) - 1
+    launched = np.minimum(graph.marks_before, len(starts)) - 1
     ran = np.searchsorted(starts, timeline.begun, side="right") - 1
     time = timeline.ended - timeline.begun
     edges, pace = np.append(starts, finish), 0.0

@@ -137,14 +137,15 @@ class Host:
         for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True):
             start, end = self.start[low:high], self.end[low:high].copy()
             for attempt in range(_MOST_ATTEMPTS + 1):
-                depth, parent = _nest_thread(start, end)
+                depth, parent, levels = _nest_thread(start, end)
                 over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
                 if not len(over):
                     break
                 if attempt == _MOST_ATTEMPTS or depth.max() > _DEEPEST:
                     depth, parent, end = _nest_one_by_one(start, end)
                     break
-                _trim(start, end, over, depth, parent, self.group[low:high] == PYTHON)
+                _trim(start, end, over, levels, parent, self.group[low:high] == PYTHON)
+                del depth, parent, levels  # before there are others
             self.depth[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
 
@@ -651,8 +652,8 @@ def _levels(depth: Ints) -> list[Ints]:
     return np.split(order, np.cumsum(np.bincount(depth))[:-1])
 
 
-def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Depth and parent of spans of one thread, sorted by start and then by falling end."""
+def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints, list[Ints]]:
+    """Depth and parent of spans of one thread, sorted by start and then by falling end; and the spans of each depth."""
     size = len(start)
     depth = np.zeros(size, np.int32)
     parent = np.full(size, -1, np.int32)
@@ -669,15 +670,16 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
         closed = np.searchsorted(ends, start[points], side="right")
         depth[points] = np.maximum(before - closed, 0)
     above: Ints = np.zeros(0, np.int64)
-    for level in _levels(depth):
+    levels = _levels(depth)
+    for level in levels:
         if len(above):
             at = np.searchsorted(above, level) - 1
             parent[level] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
         above = level[long[level]]
-    return depth, parent
+    return depth, parent, levels
 
 
-def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python: Bools) -> None:
+def _trim(start: Ints, end: Ints, over: Ints, levels: Sequence[Ints], parent: Ints, python: Bools) -> None:
     """Cut overlaps that do not nest, in place: *over* are spans that outlast what they began in.
 
     Where such a span lies mostly beside its parent the two were siblings, and the earlier ends where the later starts:
@@ -695,7 +697,7 @@ def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python:
         on = outlasts & (parent[above] >= 0)
         climber, above = climber[on], parent[above[on]]
     # The rest lie inside what they began in, and end with it; so does all that lies in them.
-    for level in _levels(depth)[1:]:
+    for level in levels[1:]:
         late = level[end[level] > end[parent[level]]]
         above = parent[late]
         held = (above >= 0) & (end[above] > start[late])
