@@ -11,6 +11,7 @@ from advisor.intervals import (
     alike,
     clip,
     coded,
+    compact,
     complement,
     covered,
     distinct,
@@ -156,3 +157,11 @@ def test_narrow_values_are_the_same_and_take_no_room_where_all_are_alike(values:
     column = narrow(np.array(values, np.int64))
     assert (column.tolist(), column.dtype) == (values, np.int64)
     assert (column.strides == (0,)) == (len(set(values)) == 1) or len(values) < 2
+
+
+def test_compact_holds_the_same_numbers_in_16_bits_where_it_can() -> None:
+    for values, kind in (([-1, 7, 32767], "int16"), ([-32768], "int16"), ([-1, 32768], "int64"), ([], "int64")):
+        held = compact(np.array(values, np.int64))
+        assert (held.dtype.name, held.tolist()) == (kind, values)
+    assert compact(np.array([0.5])).dtype == np.float64
+    assert compact(np.array([5], np.int8)).dtype == np.int8
