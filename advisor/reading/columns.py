@@ -656,7 +656,7 @@ def _time(raw: msgspec.Raw) -> Times | None:
         return None
 
 
-class _Sinks(dict[str | None | type[Event], Callable[[Event], None]]):
+class _Sinks(dict[str | type[Event] | None, Callable[[Event], None]]):
     """Category, or struct of its usual events -> where its events go. Unknown ones are counted, flows and metadata passed over."""
 
     def __init__(self, columns: Columns) -> None:
@@ -674,7 +674,7 @@ class _Sinks(dict[str | None | type[Event], Callable[[Event], None]]):
         for batch in self._lists.values():
             batch.clear()
 
-    def __missing__(self, kind: str | None | type[Event]) -> Callable[[Event], None]:
+    def __missing__(self, kind: str | type[Event] | None) -> Callable[[Event], None]:
         if isinstance(kind, type):
             sink = self[kind] = self[category(kind)]
             return sink

@@ -58,10 +58,7 @@ def _kind(name: str, fields: Sequence[tuple[Any, ...]], arguments: Sequence[str]
         known = {one.name: one for one in msgspec.structs.fields(Args)}
         args = defstruct(
             f"Args of {name}",
-            [
-                (key, known[key].type, field(default=known[key].default, name=known[key].encode_name))
-                for key in wanted
-            ],
+            [(key, known[key].type, field(default=known[key].default, name=known[key].encode_name)) for key in wanted],
             gc=False,
         )
         fields = [*fields, ("args", args | None, None)]
@@ -69,7 +66,7 @@ def _kind(name: str, fields: Sequence[tuple[Any, ...]], arguments: Sequence[str]
 
 
 @cache
-def _decoder(ties: bool) -> msgspec.json.Decoder[list[Any]]:  # noqa: FBT001  (as of a cache)
+def _decoder(ties: bool) -> msgspec.json.Decoder[list[Any]]:
     """Return the decoder of such lists; without *ties* one that passes flows and External ids over."""
     key, time = int | str, int | float
     place: list[tuple[Any, ...]] = [("name", str), ("pid", key), ("tid", key), ("ts", time)]
@@ -77,7 +74,12 @@ def _decoder(ties: bool) -> msgspec.json.Decoder[list[Any]]:  # noqa: FBT001  (a
         _kind(name, [("ph", Literal["X"]), *place, ("dur", time)], arguments, ties=ties)
         for name, arguments in _COMPLETE.items()
     ]
-    instant = [("ph", Literal["i"]), ("name", Literal["[memory]", "[OutOfMemory]"]), *place[1:], ("dur", time | None, None)]
+    instant = [
+        ("ph", Literal["i"]),
+        ("name", Literal["[memory]", "[OutOfMemory]"]),
+        *place[1:],
+        ("dur", time | None, None),
+    ]
     kinds.append(_kind(_INSTANT, instant, _MEMORY, ties=ties))
     flow = [("ph", str), ("id", key), *place[1:]] if ties else []
     kinds.append(_kind(_FLOW, flow, (), ties=ties))

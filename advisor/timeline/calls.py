@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, coded, compact, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, coded, compact, distinct, fetch
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -135,19 +135,10 @@ class Host:
 
     def _nest(self) -> None:
         for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True):
-            start, end = self.start[low:high], self.end[low:high].copy()
-            for attempt in range(_MOST_ATTEMPTS + 1):
-                depth, parent, levels = _nest_thread(start, end)
-                over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
-                if not len(over):
-                    break
-                if attempt == _MOST_ATTEMPTS or depth.max() > _DEEPEST:
-                    depth, parent, end = _nest_one_by_one(start, end)
-                    break
-                _trim(start, end, over, levels, parent, self.group[low:high] == PYTHON)
-                del depth, parent, levels  # before there are others
+            depth, parent, end = _nest_all(self.start[low:high], self.end[low:high], self.group[low:high] == PYTHON)
             self.depth[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
+            del depth, parent, end  # before there are those of another thread
 
     # ---- inheritance
 
@@ -650,6 +641,21 @@ def _levels(depth: Ints) -> list[Ints]:
     )  # numpy sorts 16 bits by radix: several times as fast
     order = np.argsort(small, kind="stable").astype(np.int32)
     return np.split(order, np.cumsum(np.bincount(depth))[:-1])
+
+
+def _nest_all(start: Ints, end: Ints, python: Bools) -> tuple[Ints, Ints, Ints]:
+    """Depth, parent and ends of spans of one thread, which are cut until all of them nest; *python* flags Python frames."""
+    end = end.copy()
+    for attempt in range(_MOST_ATTEMPTS + 1):
+        depth, parent, levels = _nest_thread(start, end)
+        over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
+        if not len(over):
+            return depth, parent, end
+        if attempt == _MOST_ATTEMPTS or depth.max() > _DEEPEST:
+            break
+        _trim(start, end, over, levels, parent, python)
+        del depth, parent, levels  # before there are others
+    return _nest_one_by_one(start, end)
 
 
 def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints, list[Ints]]:

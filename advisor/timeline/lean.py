@@ -64,18 +64,21 @@ class Lean(dict[str, Any]):
     def __len__(self) -> int:
         return super().__len__() + len(self._types)
 
-    def keys(self) -> KeysView[str]:
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
         """The names of all columns."""
         return KeysView(self)
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
         """All columns."""
         return ValuesView(self)
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
         """All columns by name."""
         return ItemsView(self)
 
     def get(self, key: str, default: Any = None) -> Any:
         """A column; *default* where there is none."""
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default

@@ -59,7 +59,7 @@ def _columns(events: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, *, u
 
 
 @pytest.mark.parametrize("linked", [True, False], ids=["all kernels linked", "a kernel without correlation"])
-def test_columns_are_those_of_all_fields(monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:  # noqa: FBT001
+def test_columns_are_those_of_all_fields(monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
     args = _KERNEL if linked else {**_KERNEL, "correlation": 0}
     events = [{**event, "args": args} if event["cat"] == "kernel" else event for event in EVERY]
     assert Usual().decode(json.dumps(events).encode(), ties=True) is not None
