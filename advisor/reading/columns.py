@@ -261,7 +261,7 @@ class Columns:
 
     def _take_piece(self, text: bytes, sinks: _Sinks, groups: dict[str, list[Table]]) -> int:
         """Add the tables of a list of events to *groups*; returns how many events these are."""
-        events = self._usual.decode(text, ties=self.ties)
+        events = self._usual.decode(text)
         if events is not None:
             for event in events:
                 sinks[event.__class__](event)

@@ -62,7 +62,7 @@ def _columns(events: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, *, u
 def test_columns_are_those_of_all_fields(monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
     args = _KERNEL if linked else {**_KERNEL, "correlation": 0}
     events = [{**event, "args": args} if event["cat"] == "kernel" else event for event in EVERY]
-    assert Usual().decode(json.dumps(events).encode(), ties=True) is not None
+    assert Usual().decode(json.dumps(events).encode()) is not None
     ours, theirs = (_columns(events, monkeypatch, usual=usual) for usual in (True, False))
     assert ours.events == theirs.events == 2 * len(EVERY)
     for kind in ("names", "stacks", "raws", "inputs", "texts", "threads"):
@@ -75,15 +75,6 @@ def test_columns_are_those_of_all_fields(monkeypatch: pytest.MonkeyPatch, linked
             np.testing.assert_array_equal(column, other[group][key], f"{group}.{key}")
 
 
-def test_arguments_that_no_column_needs_are_not_there() -> None:
-    (call,) = Usual().decode(json.dumps([EVERY[0]]).encode(), ties=True) or []
-    assert not hasattr(call, "args")
-    (launch,) = Usual().decode(json.dumps([EVERY[3]]).encode(), ties=False) or []
-    assert launch.args is not None
-    assert launch.args.correlation == 11
-    assert not hasattr(launch.args, "external")
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -94,20 +85,34 @@ def test_arguments_that_no_column_needs_are_not_there() -> None:
         {key: value for key, value in EVERY[0].items() if key != "cat"},
         {key: value for key, value in EVERY[0].items() if key != "dur"},
         {**EVERY[10], "name": "[mark]"},
+        {**EVERY[0], "args": {"Ev Idx": [1]}},
+        {**EVERY[0], "args": {"stream": {}}},
+        {**EVERY[11], "pid": [1]},
     ],
-    ids=["category", "phase", "time as text", "argument of another type", "none", "without duration", "instant"],
+    ids=[
+        "category",
+        "phase",
+        "time as text",
+        "argument of another type",
+        "none",
+        "without duration",
+        "instant",
+        "unread argument of another type",
+        "argument of others",
+        "flow of no process",
+    ],
 )
 def test_a_list_with_another_event_is_no_such_list(other: dict[str, Any]) -> None:
-    assert Usual().decode(json.dumps([*EVERY, other]).encode(), ties=True) is None
+    assert Usual().decode(json.dumps([*EVERY, other]).encode()) is None
 
 
 def test_lists_of_others_are_not_tried_for_ever() -> None:
     usual, other = Usual(), json.dumps([{**EVERY[0], "cat": "of_mine"}]).encode()
     good = json.dumps(EVERY).encode()
     for _ in range(3):
-        assert usual.decode(other, ties=True) is None
-    assert usual.decode(good, ties=True) is not None  # so the count begins again
+        assert usual.decode(other) is None
+    assert usual.decode(good) is not None  # so the count begins again
     for _ in range(4):
-        assert usual.decode(other, ties=True) is None
-    assert usual.decode(good, ties=True) is None
+        assert usual.decode(other) is None
+    assert usual.decode(good) is None
     assert len(EVENTS.decode(good)) == len(EVERY)
