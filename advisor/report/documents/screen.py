@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from advisor.counting import counted
 from advisor.report import blocks as doc
-from advisor.report import figures, holders, phases
+from advisor.report import division, figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
@@ -67,11 +67,11 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     if width < _NARROW:
         foot = kernels_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
-    if late := figures.lead_lost(analysis.summary):
+    if late := division.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
-    first, copied = _wrapped(told, width), _wrapped(figures.copies(analysis.summary), width)
+    first, copied = _wrapped(told, width), _wrapped(division.copies(analysis.summary), width)
     # Neither is a finding left out for what is copied.
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
@@ -220,14 +220,14 @@ def _of_files(parts: Sequence[HostTime]) -> list[tuple[HostTime, str]]:
     """Name parts in short; a function of the file of that before it without the file, one of its name by the line alone."""
     files: dict[str, list[HostTime]] = {}
     for part in parts:
-        files.setdefault(part.where.split(":")[0] if part.kind == "function" else figures.host_part(part), []).append(
+        files.setdefault(part.where.split(":")[0] if part.kind == "function" else division.host_part(part), []).append(
             part
         )
     named: list[tuple[HostTime, str]] = []
     for group in files.values():
         said = ""
         for at, part in enumerate(group):
-            name = figures.host_part(part)
+            name = division.host_part(part)
             place = name.partition(":")[2]
             line, _, function = place.partition(" ")
             named.append((part, name if not at else f":{line}" if function == said else f":{place}"))
@@ -638,7 +638,7 @@ def durations(low_ms: float, high_ms: float) -> str:
 def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
     named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
-    return _wrapped(told, width) if (told := figures.elsewhere(named)) else []
+    return _wrapped(told, width) if (told := division.elsewhere(named)) else []
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
