@@ -26,7 +26,7 @@ from advisor.timeline.harness import mostly
 from advisor.timeline.lean import Lean
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
-from advisor.timeline.surroundings import around
+from advisor.timeline.surroundings import around, outermost
 from advisor.timeline.unprofiled import Unprofiled, unprofiled
 
 if TYPE_CHECKING:
@@ -324,13 +324,21 @@ class Trace:
         return mostly(self._context, start, start + table["dur_ns"].to_numpy(np.int64))
 
     def around(self, frame: str, mask: Bools, weights: Ints, op: str) -> str | None:
-        """Outermost operator and range of the program around nearly all of the chosen rows, which lie in *op*; None for neither."""
+        """Outermost operators and range of the program around the chosen rows, which lie in *op*; None for neither."""
+        nodes = self._nodes(frame, mask)
+        return None if nodes is None else around(self._context, nodes, weights, op)
+
+    def outermost(self, frame: str, mask: Bools, weights: Ints) -> list[tuple[str, float]]:
+        """Operators with none around them that the chosen rows lie in, with their parts of the *weights*, the most first."""
+        nodes = self._nodes(frame, mask)
+        return [] if nodes is None else outermost(self._context, nodes, weights)
+
+    def _nodes(self, frame: str, mask: Bools) -> Ints | None:
+        """Nodes of the host at which the chosen rows of a frame belong; None for a frame whose rows belong nowhere."""
         rows = FRAMES[frame].rows
         if rows.nodes is not None:
-            return around(self._context, rows.nodes(self._context)[mask], weights, op)
-        if rows.work is None:
-            return None
-        return around(self._context, self._context.recording.work.launch[rows.work(self._context)[mask]], weights, op)
+            return rows.nodes(self._context)[mask]
+        return None if rows.work is None else self._context.recording.work.launch[rows.work(self._context)[mask]]
 
     def returns(self, frame: str, mask: Bools) -> tuple[float, float]:
         """Parts of the time that the chosen rows own which a fix can return: cautiously, and at most."""

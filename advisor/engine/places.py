@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -18,6 +19,8 @@ LEAST_SHARE = 0.01
 ALIKE = 0.95
 PART = 0.15
 """Share of a place's cost from which on a library's line that it lies in is named."""
+_SPREAD, _MORE = 0.3, 2
+"""Share of the heaviest operator's below which its callers are the places, where one of them holds so many times as much."""
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")
 COLUMNS = (*_LINE, *_AROUND)
@@ -64,6 +67,39 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
         if len(heaviest) == PLACES:
             break
     return heaviest
+
+
+class Surroundings(Protocol):
+    """What tells where rows of a frame lie on the host: a trace."""
+
+    def around(self, frame: str, mask: Bools, weights: Ints, op: str, /) -> str | None: ...
+    def outermost(self, frame: str, mask: Bools, weights: Ints, /) -> list[tuple[str, float]]: ...
+
+
+def surrounded(
+    found: list[Place], trace: Surroundings, frame: str, table: pd.DataFrame, rows: Bools, weight: str | None
+) -> list[Place]:
+    """The places, and of those of which the operator alone is known what is around it.
+
+    Where each of many operators holds little, the places are the operators that they are called by.
+    """
+    each = table[weight].to_numpy(np.int64) if weight else np.ones(len(table), np.int64)
+    if found and _bare(found[0]) and found[0].share < _SPREAD:
+        called = [(name, share) for name, share in trace.outermost(frame, rows, each[rows]) if share >= PART]
+        outer = [msgspec.structs.replace(found[0], op=name, share=share) for name, share in called]
+        if outer and outer[0].share >= _MORE * found[0].share:
+            return outer[:PLACES]
+    for at, place in enumerate(found):
+        if place.op is not None and _bare(place):
+            members = rows & (table["op"] == place.op).to_numpy(np.bool_, na_value=False)
+            around = trace.around(frame, members, each[members], place.op)
+            found[at] = msgspec.structs.replace(place, around=around)
+    return found
+
+
+def _bare(place: Place) -> bool:
+    """Tell whether nothing but an operator is known of a place."""
+    return place.op is not None and not (place.file or place.library or place.module)
 
 
 def _through(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> list[Through]:

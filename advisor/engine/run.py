@@ -23,7 +23,7 @@ from advisor.engine import ranking
 from advisor.engine.acts import acts_of, with_lines
 from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
-from advisor.engine.places import COLUMNS, places
+from advisor.engine.places import COLUMNS, places, surrounded
 from advisor.engine.recorded_settings import settings
 from advisor.intervals import Bools, Ints, Spans, covered, distinct
 from advisor.results.analysis import (
@@ -132,6 +132,7 @@ class Trace(Protocol):
     def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
     def harness(self, frame: str, /) -> Bools: ...
     def around(self, frame: str, mask: Bools, weights: Ints, op: str, /) -> str | None: ...
+    def outermost(self, frame: str, mask: Bools, weights: Ints, /) -> list[tuple[str, float]]: ...
 
 
 @dataclass(frozen=True)
@@ -550,13 +551,7 @@ class _Run:
         """List the places in the source where the rows are, by what they cost."""
         weight = self.evaluator.weight(frame, rows)
         table = self.evaluator.frame(frame, (*COLUMNS, *([weight] if weight else [])), cost)
-        found = places(table, rows, weight)
-        for at, place in enumerate(found):
-            if place.op is not None and not (place.file or place.library or place.module):
-                members = rows & (table["op"] == place.op).to_numpy(np.bool_, na_value=False)
-                part = table[weight].to_numpy(np.int64)[members] if weight else np.ones(int(members.sum()), np.int64)
-                found[at] = msgspec.structs.replace(place, around=self.trace.around(frame, members, part, place.op))
-        return found
+        return surrounded(places(table, rows, weight), self.trace, frame, table, rows, weight)
 
     def settings(self, rule: Rule) -> list[Setting]:
         """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""

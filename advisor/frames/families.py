@@ -99,8 +99,6 @@ _EXPERTS = re.compile(
     r"|(?:^|/)[^/]*[Ee]xperts?(?:_\d+|MLP|FFN|Layer)*(?:/|$)"
 )
 """Paths of modules that are experts: inside of a layer of these, but for what chooses among them."""
-_WITHIN = ("layer norm", "group norm", "batch norm", RMS_NORM, "softmax")
-"""Operators of these hold the casts that autocast puts around what they compute."""
 _STEPS = re.compile(r"adam|sgd|lamb|adagrad|lion|rmsprop", re.I)
 # By the operator, of kernels whose names say nothing: those of accelerators other than GPUs.
 _UNNAMED = (
@@ -178,7 +176,8 @@ def families(context: Context) -> Families:
         chosen = chosen[~optimizing[chosen]]
         if len(chosen):
             code[chosen] = numbers.setdefault(family, len(numbers))
-    stepwise = in_attention(context, rows) & ~optimizing
+    # Casts are what autocast adds, in attention and around a norm as elsewhere: a fix of their own spares them.
+    stepwise = in_attention(context, rows) & ~optimizing & (code != numbers.get(CASTS, -1))
     if stepwise.any():
         code[stepwise] = numbers.setdefault(_UNFUSED, len(numbers))
     return Families(code, tuple(numbers))
@@ -219,10 +218,6 @@ def _family(context: Context, name: int, op: int, around: int, types: int, optim
         return made  # before torch 2.2 the operator around it alone bears the name
     outer = context.names[around] if around >= 0 else ""
     if operator == "aten::copy_" or (kind == "copy" and not operator):
-        # Of a norm under autocast the casts before and behind it.
-        within = _first(_BY_OPERATOR, outer) if outer.startswith("aten::") else None
-        if within in _WITHIN:
-            return within
         return CASTS if _casts(context, types, kernel) else COPIES
     if _EMBEDS.search(outer):
         return "embedding"  # sorts of the rows that are asked for, sums of those asked for twice

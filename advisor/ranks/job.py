@@ -242,6 +242,10 @@ class Job:
         """None: rows of several traces lie in nothing together."""
         return None
 
+    def outermost(self, frame: str, mask: Bools, weights: Ints) -> list[tuple[str, float]]:
+        """None: the rows are of several traces."""
+        return []
+
     def harness(self, frame: str) -> Bools:
         """None: a benchmark runs in one process."""
         return np.zeros(len(self.frame(frame)), np.bool_)

@@ -362,7 +362,7 @@ def waits(across: Across) -> str:
     span = "–".join(ends)
     text = f"Ranks wait for each other for {span} % of their step"
     if any(finding.rule == _FEW_CORES for finding in across.findings) and across.turns:
-        return f"{_turns(across)} {text}."
+        return f"{_turns(across)} {text}{_late(across)}."
     if across.stages:
         return _stages(across)
     return f"{text}{_late(across) if max(shares) >= _HARDLY_WAITS else ''}."

@@ -55,6 +55,22 @@ def test_attention_in_steps_is_one_family(tmp_path: Path) -> None:
     assert found == ["matrix products", *["unfused attention"] * 4]
 
 
+def test_casts_inside_of_attention_are_casts(tmp_path: Path) -> None:
+    """Product, cast, softmax, cast, product, as autocast runs it."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    for op, kernel, shapes in (
+        ("aten::bmm", GEMM, [[8, 64, 32], [8, 32, 64]]),
+        ("aten::copy_", COPY, [[8, 64, 64], [8, 64, 64]]),
+        ("aten::_softmax", "void cunn_SoftMaxForward<8, float, float, float>", [[8, 64, 64], [], []]),
+        ("aten::copy_", COPY, [[8, 64, 64], [8, 64, 64]]),
+        ("aten::bmm", GEMM, [[8, 64, 64], [8, 64, 32]]),
+    ):
+        with b.op(op, shapes=shapes, dtypes=["float", "c10::Half"] if op == "aten::copy_" else None):
+            b.kernel(kernel, us=10)
+    found = list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"])
+    assert found == ["unfused attention", "casts", "unfused attention", "casts", "unfused attention"]
+
+
 @pytest.mark.parametrize(
     ("op", "kernel", "expected"),
     [
@@ -160,8 +176,8 @@ def test_a_copy_that_changes_the_type_is_a_cast(dtypes: list[str], kernel: str, 
 @pytest.mark.parametrize(
     ("outer", "op", "kernel", "expected"),
     [
-        # Under autocast a norm computes in fp32, and casts what it takes and gives.
-        ("aten::layer_norm", "aten::copy_", COPY, "layer norm"),
+        # Under autocast a norm computes in fp32, and casts what it takes and gives: these go with other casts.
+        ("aten::layer_norm", "aten::copy_", COPY, "casts"),
         ("aten::linear", "aten::copy_", COPY, "casts"),
         ("aten::relu", "aten::clamp_min", POINTWISE, "activations"),
         ("aten::clamp", "aten::clamp_min", POINTWISE, "elementwise"),

@@ -413,13 +413,13 @@ def test_experts_stand_at_the_line_below_which_their_stacks_are_not_the_gates(pa
     ("name", "kinds"),
     [
         # 24 vision layers of 5,185 patches and 12 text layers of 5 tokens, five images, each with a loop that moves its inputs.
-        ("h100_owlv2_large.json.gz", {"attention": 180, "repeat": 5, "label-part": 4}),
+        ("h100_owlv2_large.json.gz", {"attention": 180, "separate-projections": 5, "repeat": 5, "label-part": 4}),
         ("a100_megatron_tp8/rank0.json.gz", {"attention": 40}),
         # Ten attentions; the eleven other softmaxes are the routers' and the output's.
         # A causal mask in each layer: new_ones, tril, bitwise_not.
         ("a100_switch_transformer.json.gz", {"attention": 10, "dense-experts": 10, "rebuilt": 9}),
-        ("h100_bert_small.json.gz", {}),  # scaled_dot_product_attention
-        ("h100_qwen_0.5b.json.gz", {"attention-copy": 24}),
+        ("h100_bert_small.json.gz", {"separate-projections": 4}),  # scaled_dot_product_attention
+        ("h100_qwen_0.5b.json.gz", {"attention-copy": 24, "separate-projections": 48}),
         ("v100_resnet50_workers0.json.gz", {}),
         # Four checkpointed layers, three steps; 62 parameters, each scaled into a bucket and copied back.
         ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12, "repeat": 6, "reducer": 372}),

@@ -27,7 +27,7 @@ from support.traces import real_trace, sample
 from advisor import views as viewing
 from advisor.cli import main as advisor_command
 from advisor.pipeline import analyze
-from advisor.report import Options, division, format_of, render
+from advisor.report import Options, format_of, render, step_time
 from advisor.report.html.diff import lines as diff
 from advisor.report.html.embed import data
 from advisor.report.html.source import MOST_BYTES, Lines
@@ -516,7 +516,7 @@ def test_the_footer_says_where_units_stand() -> None:
 def test_the_page_says_what_no_finding_holds_and_what_the_gpu_waits_for() -> None:
     made = real_analysis("a100_dlrm_rank3of8")
     page = unescape(render("html", made).decode())
-    for sentence in (division.kernel_time, division.host_time, division.lead_lost):
+    for sentence in (step_time.kernel_time, step_time.host_time, step_time.lead_lost):
         assert sentence(made.summary)
         assert sentence(made.summary) in page
-    assert division.elsewhere(made.elsewhere) in page
+    assert step_time.elsewhere(made.elsewhere) in page

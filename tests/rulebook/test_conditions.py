@@ -341,14 +341,13 @@ def test_connect_sees_no_python_variable() -> None:
     assert len(mine) == 1
 
 
-@pytest.mark.parametrize("made", ["conditions.connect()", "store.Store('x')._database().__enter__()"])
+@pytest.mark.parametrize("made", ["contextlib.nullcontext(conditions.connect())", "store.Store('x')._database()"])
 def test_a_slow_query_draws_nothing_on_standard_output(made: str, tmp_path: Path) -> None:
     """DuckDB draws a bar behind two seconds of a query, where a program has no file: `python -c`, a notebook, a worker."""
-    code = f"from advisor.rulebook import conditions; from advisor.gating.history import store; made = {made}"
-    shown = "print(made.execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}; {shown}"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    asked = "print(made.execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
+    code = "import contextlib; from advisor.rulebook import conditions; from advisor.gating.history import store"
+    code += f"\nwith {made} as made:\n    {asked}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "[(False,)]\n", done.stderr
 
 

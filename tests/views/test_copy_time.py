@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.report import division
+from advisor.report import step_time
 from advisor.results.analysis import Summary
 from advisor.testing import TraceBuilder
 
@@ -41,5 +41,5 @@ def test_copies_are_summed_up_by_direction(tmp_path: Path) -> None:
 
 def test_those_of_a_twentieth_of_the_step_are_named_with_their_size(tmp_path: Path) -> None:
     """Two of 10 ms are; the result is too little, and so are two of 60 ms."""
-    assert division.copies(summary(tmp_path, rest_ms=8)) == "copies: 2.00 ms to the GPU (9.5 MiB, pageable, 5 GB/s)"
-    assert division.copies(summary(tmp_path, rest_ms=58)) == ""
+    assert step_time.copies(summary(tmp_path, rest_ms=8)) == "copies: 2.00 ms to the GPU (9.5 MiB, pageable, 5 GB/s)"
+    assert step_time.copies(summary(tmp_path, rest_ms=58)) == ""

@@ -11,7 +11,7 @@ from support.traces import analysis as real
 
 from advisor.pipeline import analyze
 from advisor.report import Options, render
-from advisor.report.figures import elsewhere
+from advisor.report.step_time import elsewhere
 from advisor.results.analysis import Analysis
 from advisor.results.elsewhere import Elsewhere
 from advisor.testing import TraceBuilder

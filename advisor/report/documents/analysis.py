@@ -7,7 +7,7 @@ from typing import cast
 
 from advisor.privacy import file_names
 from advisor.report import blocks as doc
-from advisor.report import division, figures, holders, phases
+from advisor.report import figures, holders, phases, step_time
 from advisor.report.causes import breakdown, on_cpu
 from advisor.report.distances import distances, returned
 from advisor.report.documents import screen
@@ -70,16 +70,16 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
 
 def where(analysis: Analysis) -> Iterator[doc.Block]:
     """Yield what the kernels' time is made of, what the GPU waits for, the phases, and what lies in no finding."""
-    if divided := division.kernel_time(analysis.summary):
+    if divided := step_time.kernel_time(analysis.summary):
         yield doc.Paragraph(divided)
-    if waiting := division.host_time(analysis.summary):
+    if waiting := step_time.host_time(analysis.summary):
         yield doc.Paragraph(waiting)
-    if copied := division.copies(analysis.summary):
+    if copied := step_time.copies(analysis.summary):
         yield doc.Paragraph(f"{copied[0].upper()}{copied[1:]}.")
     yield from phases.table(analysis.phases)
-    if late := division.lead_lost(analysis.summary):
+    if late := step_time.lead_lost(analysis.summary):
         yield doc.Paragraph(late)
-    if unsaid := division.elsewhere(analysis.elsewhere):
+    if unsaid := step_time.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
 
 

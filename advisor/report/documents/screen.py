@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from advisor.counting import counted
 from advisor.report import blocks as doc
-from advisor.report import division, figures, holders, phases
+from advisor.report import figures, holders, phases, step_time
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
@@ -18,7 +18,7 @@ from advisor.results.host_time import HostTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
-LINES, LINES_OF_RANKS = 30, 40
+LINES, LINES_OF_RANKS = 34, 40
 MOST = 10
 """Findings that are listed; of more, the rest is counted."""
 _MARGIN = 10
@@ -67,11 +67,11 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     if width < _NARROW:
         foot = kernels_lines(analysis.summary, width) + foot
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
-    if late := division.lead_lost(analysis.summary):
+    if late := step_time.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
-    first, copied = _wrapped(told, width), _wrapped(division.copies(analysis.summary), width)
+    first, copied = _wrapped(told, width), _wrapped(step_time.copies(analysis.summary), width)
     # Neither is a finding left out for what is copied.
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
@@ -89,7 +89,7 @@ def _with_room(entries: list[_Entry], room: int) -> int:
 
 
 def _most(lines: int, width: int) -> int:
-    return lines if width >= _NARROW else lines + lines // 2
+    return lines if width >= _NARROW else lines + lines // 3
 
 
 def _page(
@@ -199,8 +199,8 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
 def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
     """Return ``waits for the CPU 142 ms: backward 64 %, optimizer 22 %, ...``, where that is much of the step.
 
-    In two lines, and no more than *most*. Every part of a twentieth or more is named for which there is room; functions of one
-    file behind the first of them.
+    In as many lines as there is room for, *most*. Every part of a twentieth or more is named for which there is room; functions
+    of one file behind the first of them.
     """
     total = sum(part.ms for part in summary.host_time)
     if not total or total < _KERNELS * summary.whole_ms:
@@ -211,7 +211,7 @@ def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
         parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
         listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
         lines = _filled(f"waits for the CPU {duration(total)}: ", listed, width)
-        if len(lines) <= min(_ROWS, most):
+        if len(lines) <= min(_HOST_ROWS, most):
             return lines
     return []
 
@@ -220,14 +220,14 @@ def _of_files(parts: Sequence[HostTime]) -> list[tuple[HostTime, str]]:
     """Name parts in short; a function of the file of that before it without the file, one of its name by the line alone."""
     files: dict[str, list[HostTime]] = {}
     for part in parts:
-        files.setdefault(part.where.split(":")[0] if part.kind == "function" else division.host_part(part), []).append(
+        files.setdefault(part.where.split(":")[0] if part.kind == "function" else step_time.host_part(part), []).append(
             part
         )
     named: list[tuple[HostTime, str]] = []
     for group in files.values():
         said = ""
         for at, part in enumerate(group):
-            name = division.host_part(part)
+            name = step_time.host_part(part)
             place = name.partition(":")[2]
             line, _, function = place.partition(" ")
             named.append((part, name if not at else f":{line}" if function == said else f":{place}"))
@@ -357,8 +357,8 @@ _UNLIKE = 0.1
 """Difference of a cause's share from which on the step without the profiler has a line of its own."""
 _KERNELS, _LEAST = 0.1, 1.5
 """Of the step: kernels of less are not divided. Percent of their time: a family of less is one of the others."""
-_PART = 0.05
-"""Of the time in which the GPU waits for the CPU: a part of less is one of the others."""
+_HOST_ROWS, _PART = 4, 0.05
+"""Lines at most of the time in which the GPU waits for the CPU; a part of less of it is one of the others."""
 _ROWS, _MUCH_LEFT = 2, 10.0
 """Lines that they are divided in at most, the second only where the first leaves so many percent to the others."""
 _REST = "other"
@@ -591,13 +591,16 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
             return figures.unpriced(finding, others)
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
     by_itself = alone(finding.saving)
+    takes = f"takes {duration(finding.cost_ms)}, " if finding.cost_ms >= _TAKES * finding.saving.high_ms > 0 else ""
     if not by_itself:
-        return f"saves {finding.saving}"
+        return f"{takes}saves {finding.saving}"
     most = (finding.saving.alone_ms or {}).get("high", 0.0)
     after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
-    return f"saves {finding.saving}{after}, {by_itself}"
+    return f"{takes}saves {finding.saving}{after}, {by_itself}"
 
 
+_TAKES = 1.25
+"""Times what a fix saves at most that a finding takes, from which on that is another figure."""
 _BY_ITSELF = 0.5
 """Of what a fix saves in its place, what it saves alone: less would read as another figure of the same."""
 
@@ -638,7 +641,7 @@ def durations(low_ms: float, high_ms: float) -> str:
 def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
     named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
-    return _wrapped(told, width) if (told := division.elsewhere(named)) else []
+    return _wrapped(told, width) if (told := step_time.elsewhere(named)) else []
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:

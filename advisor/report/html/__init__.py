@@ -14,7 +14,7 @@ from markupsafe import Markup
 from advisor.counting import counted
 from advisor.privacy import file_names, folder_name
 from advisor.ranks.summary import at_length
-from advisor.report import division, figures, holders, page, phases, ranks
+from advisor.report import figures, holders, page, phases, ranks, step_time
 from advisor.report.causes import on_cpu
 from advisor.report.distances import distances, returned
 from advisor.report.documents import screen
@@ -58,7 +58,7 @@ def _environment() -> Environment:
     environment = page.environment(__name__, "templates")
     environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "key": cells.key}
     environment.globals |= {
-        "division": division,
+        "step_time": step_time,
         "figures": figures,
         "screen": screen,
         "holders": holders,
