@@ -70,7 +70,7 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
 
 
 class Surroundings(Protocol):
-    """What tells where rows of a frame lie on the host: a trace."""
+    """Trace that tells where rows of a frame lie on the host."""
 
     def around(self, frame: str, mask: Bools, weights: Ints, op: str, /) -> str | None: ...
     def outermost(self, frame: str, mask: Bools, weights: Ints, /) -> list[tuple[str, float]]: ...

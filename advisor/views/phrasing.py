@@ -59,8 +59,9 @@ WORKS_OR_WAITS = "the host works or waits"
 """Clause of the host's time beside an unrecorded device where copies of unknown size take long."""
 PIPELINE = "the {device} waits for the pipeline's preprocessing"
 """Clause of the loader's time where a pipeline of transformers makes the loader: what it prepares may be the same input again."""
+_UNSEEN_REPLAYS = "or runs unrecorded replays"
 LACKING, LACKING_BRIEFLY = (
-    "the {device} idles, or runs unrecorded graph replays",
+    f"the {{device}} idles, {_UNSEEN_REPLAYS}",
     "unrecorded replays, or idle",
 )
 """Clause of unknown time where graph replays lack work, and the same in a few words."""
@@ -141,8 +142,12 @@ class Clause(NamedTuple):
         name = short_name(self.name, longest)
         if not self.alone:
             return f"{self.text}, {self.time} in {name}" + ("" if brief else ", which no finding covers")
+        # What the CPU is in while the device may be at work is where the time lies, not what takes it.
+        where = "beside" if self.text.endswith(_UNSEEN_REPLAYS) else "in"
         return (
-            f"{self.text}, most in {name} ({self.time})" if self.most else f"{self.text}, {self.time} of it in {name}"
+            f"{self.text}, most {where} {name} ({self.time})"
+            if self.most
+            else f"{self.text}, {self.time} of it {where} {name}"
         )
 
 

@@ -69,7 +69,7 @@ def test_where_replays_lack_work_no_busy_share_is_claimed(tmp_path: Path) -> Non
     assert trace.frame("trace")[["busy_share", "idle_share"]].isna().all(axis=None)
     assert meaning("unknown", found.summary) == "not recorded: work of graph replays, or idle"
     assert found.headline is not None
-    assert "the GPU idles, or runs unrecorded graph replays" in found.headline.text
+    assert "the GPU idles, or runs unrecorded replays" in found.headline.text
     assert found.headline.text.endswith("First, record without CUDA graphs, to see what they run.")
     assert "gpu-idle/unexplained" in {verdict.rule for verdict in found.verdicts.not_applicable}
 
