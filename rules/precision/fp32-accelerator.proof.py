@@ -42,7 +42,10 @@ def products_of_another_maker_s_training() -> Accelerator:
 
 
 # 5.04 GFLOP in 80 ms: 0.063 TFLOP/s.
-@fires(cost_ms=80.0, fix="Time one product alone: at under 0.1 TFLOP/s its kernel or placement is at fault, before its precision")
+@fires(
+    cost_ms=80.0,
+    fix="Time one product alone: at under 0.1 TFLOP/s its kernel or placement is at fault, before its precision",
+)
 def products_a_thousand_times_too_slow() -> Accelerator:
     return products(80_000)
 
