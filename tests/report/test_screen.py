@@ -531,3 +531,32 @@ def test_what_a_fix_saves_only_behind_others_says_so(alone: float | None, text: 
     price = Saving(low_ms=22.0, high_ms=43.8, low_share=0.14, high_share=0.29, basis="replay", alone_ms=by_itself)
     one = finding("a/b", saving=price)
     assert screen.saving(one, [one]) == text
+
+
+@pytest.mark.parametrize(
+    ("cost_ms", "alone_high", "text"),
+    [
+        # 35.2 is 1.25 times the 28.1 that it saves at most: another figure.
+        (35.2, None, "cost 35.2 ms, saves 21.0–28.1 ms (17–23 %)"),
+        (35.0, None, "saves 21.0–28.1 ms (17–23 %)"),
+        # Alone it saves up to 40 ms: a cost of less beside it would read as a fault.
+        (35.2, 40.0, "saves 21.0–28.1 ms (17–23 %), alone 30.0–40.0 ms"),
+        (50.0, 40.0, "cost 50.0 ms, saves 21.0–28.1 ms (17–23 %), alone 30.0–40.0 ms"),
+    ],
+)
+def test_a_cost_stands_beside_what_is_saved_where_it_is_more(
+    cost_ms: float, alone_high: float | None, text: str
+) -> None:
+    saving = finding().saving
+    assert saving is not None
+    alone = None if alone_high is None else {"low": 30.0, "high": alone_high}
+    one = finding(cost_ms=cost_ms, saving=replace(saving, alone_ms=alone))
+    assert screen.saving(one, [one]) == text
+
+
+def test_operators_that_hold_much_each_are_the_place_together() -> None:
+    nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
+    places = [replace(nowhere, op=op, share=share) for op, share in (("a", 0.63), ("b", 0.35), ("c", 0.02))]
+    assert screen.where(finding(where=places)) == "a (63 %), b (35 %)"
+    assert screen.where(finding(where=[replace(places[0], share=0.81), places[1]])) == "a"  # it stands for all
+    assert screen.where(finding(where=[places[0], finding().where[0]])) == "a"  # a line is more than an operator

@@ -12,7 +12,7 @@ from advisor.counting import counted
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases, step_time
 from advisor.report.plain import clean, columns, in_one_unit, wrap
-from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
+from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
 from advisor.results.host_time import HostTime
 from advisor.results.ranks import Across
@@ -572,8 +572,24 @@ def where(finding: Finding) -> str:
     Where one process drives several GPUs, also the one whose time it is.
     """
     place, gpus = next(iter(finding.where), None), figures.gpus(finding)
-    text = place and figures.first_place(place)
+    text = place and (_operators(finding.where) or figures.first_place(place))
     return ", ".join(part for part in (clean(text or ""), gpus) if part)
+
+
+def _operators(places: Sequence[Place]) -> str:
+    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` of places that are operators alone, where several hold much."""
+    large = [place for place in places if place.share >= _MUCH]
+    if (
+        len(large) < _AT_LEAST
+        or large[0].share >= _MOST
+        or any(place.file or place.library or place.module or not place.op for place in large)
+    ):
+        return ""
+    return ", ".join(f"{place.op} ({share(place.share)} %)" for place in large)
+
+
+_MUCH, _AT_LEAST, _MOST = 0.15, 2, 0.75
+"""Share from which on a place counts as one of several, how many these are, and the share from which on one stands for all."""
 
 
 def words(finding: Finding) -> str:
@@ -591,16 +607,17 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
             return figures.unpriced(finding, others)
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
     by_itself = alone(finding.saving)
-    takes = f"takes {duration(finding.cost_ms)}, " if finding.cost_ms >= _TAKES * finding.saving.high_ms > 0 else ""
-    if not by_itself:
-        return f"{takes}saves {finding.saving}"
     most = (finding.saving.alone_ms or {}).get("high", 0.0)
+    saved = max(finding.saving.high_ms, most if by_itself else 0.0)
+    cost = f"cost {duration(finding.cost_ms)}, " if finding.cost_ms >= _MORE * saved > 0 else ""
+    if not by_itself:
+        return f"{cost}saves {finding.saving}"
     after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
-    return f"{takes}saves {finding.saving}{after}, {by_itself}"
+    return f"{cost}saves {finding.saving}{after}, {by_itself}"
 
 
-_TAKES = 1.25
-"""Times what a fix saves at most that a finding takes, from which on that is another figure."""
+_MORE = 1.25
+"""Times what a fix saves at most that a finding costs, from which on that is another figure."""
 _BY_ITSELF = 0.5
 """Of what a fix saves in its place, what it saves alone: less would read as another figure of the same."""
 
