@@ -156,4 +156,4 @@ def test_kernels_far_from_their_limit_are_said_apart_from_others_of_the_operator
 
 
 def test_every_reason_has_words() -> None:
-    assert set(figures.REASONS) == set(REASONS) - {""}
+    assert set(step_time.REASONS) == set(REASONS) - {""}
