@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.report import figures, render
+from advisor.report import render, step_time
 from advisor.roofline.reasons import REASONS
 from advisor.roofline.unknown import reasons
 from advisor.testing import TraceBuilder
