@@ -418,4 +418,5 @@ def test_a_place_names_the_library_s_lines_that_its_cost_lies_in() -> None:
     (place,) = places(pd.DataFrame(rows[1:3], columns=columns), np.ones(2, np.bool_), "ns")
     assert (place.library, place.through) == ("hub/hooks.py:5 call", [])
     nowhere = [(None, None, None, *row[3:]) for row in rows]
-    assert all(not one.through for one in places(pd.DataFrame(nowhere, columns=columns), np.ones(5, np.bool_), "ns"))
+    frame = pd.DataFrame(nowhere, columns=columns).astype({"line": "Int64"})
+    assert all(not one.through for one in places(frame, np.ones(5, np.bool_), "ns"))
