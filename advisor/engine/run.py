@@ -51,9 +51,9 @@ HALF = 0.5
 _WEIGHS = 0.1
 """Share of a finding's cost from which on a row of its table is named in the fix."""
 _SMALL_PART = 0.1
+"""Part of what a finding's rows cost below which the device that they are of is not named."""
 _ONCE = 0.99
 """Part of each row that is start-up, where all of a finding is: the ledger may give moments of it to another cause."""
-"""Part of what a finding's rows cost below which the device that they are of is not named."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
     "gpu": f"Record the GPU too: profile({_ACTIVITIES}), with no other profiler attached to the process.",

@@ -1,4 +1,4 @@
-"""What the CPU does while the GPU waits for it: phases, functions, ranges, operators. Worked by hand."""
+"""Division of the time in which the GPU waits for the CPU: phases, functions, ranges, operators. Worked by hand."""
 
 from __future__ import annotations
 
