@@ -301,7 +301,7 @@ def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:
     return sorted(bundles(by_rule, {rule: claim.acts for rule, claim in by_rule.items()}), key=place, reverse=True)
 
 
-_UP_TO, _WIDEST = 1.5, 1 / 3
+_UP_TO, _WIDEST = 2.5, 1 / 3
 """Times the error by which a saving may be larger, and the share of the step than which no range is wider. Assumptions lie further
 apart than this only where rows own most of the step, and then as little as the cautious one says was never measured: of ten
 programs of benchmarks/cpu_* in which they did (float64 in five, Python in two, work that grows, a preparation, an optimizer) none
