@@ -551,4 +551,7 @@ def test_the_upper_end_is_that_of_a_profiler_that_slows_all_alike(
                 pass
     saving = {finding.rule: finding for finding in analysis(b, tmp_path).findings}["cpu/element-loop"].saving
     assert saving is not None
-    assert (saving.low_ms, saving.high_ms) == (pytest.approx(low_ms, rel=0.01), pytest.approx(min(1.5 * 3.2, low_ms + 8 / 3), rel=0.01))
+    assert (saving.low_ms, saving.high_ms) == (
+        pytest.approx(low_ms, rel=0.01),
+        pytest.approx(min(1.5 * 3.2, low_ms + 8 / 3), rel=0.01),
+    )
