@@ -293,7 +293,7 @@ def test_savings_are_part_of_the_step_whatever_the_rules_match(contest: tuple[li
             alone = int(lengths[given_by[claim.rule.id].segments].sum())
             kept = middle * claim.cost_ns / whole_ns >= 0.01 and claim.cost_ns > alone / 2
             at = alone if kept else claim.cost_ns  # what fired alone and keeps most of its time stays
-            assert middle * at / whole_ns >= claim.rule.levels["low"]
+            assert middle * at / whole_ns >= claim.rule.levels["low"] * (1 - 1e-12)  # a product and a quotient round
         for other in claim.rule.yields_to:
             assert other not in by_id or not set(claim.segments) & set(by_id[other].segments)
         if claim.saving:
