@@ -1,5 +1,4 @@
 """Multi-label findings from tabular and embedding features, with a small trainer of our own."""
-
 import argparse
 import json
 import statistics
@@ -99,15 +98,9 @@ class FindingsModule(nn.Module):
     def __init__(self, width=512):
         super().__init__()
         self.net = nn.Sequential(
-            nn.Linear(FEATURES, width),
-            nn.LayerNorm(width),
-            nn.GELU(),
-            nn.Linear(width, width),
-            nn.LayerNorm(width),
-            nn.GELU(),
-            nn.Linear(width, width),
-            nn.LayerNorm(width),
-            nn.GELU(),
+            nn.Linear(FEATURES, width), nn.LayerNorm(width), nn.GELU(),
+            nn.Linear(width, width), nn.LayerNorm(width), nn.GELU(),
+            nn.Linear(width, width), nn.LayerNorm(width), nn.GELU(),
             nn.Linear(width, FINDINGS),
         )
         self.auroc = MultilabelAUROC()
@@ -131,7 +124,7 @@ class FindingsModule(nn.Module):
 class Studies:
     def __init__(self, seed):
         self.rng = torch.Generator().manual_seed(seed)
-        self.truth = torch.randn(FEATURES, FINDINGS, generator=self.rng) / FEATURES**0.5
+        self.truth = torch.randn(FEATURES, FINDINGS, generator=self.rng) / FEATURES ** 0.5
 
     def __call__(self):
         x = torch.randn(BATCH, FEATURES, generator=self.rng)

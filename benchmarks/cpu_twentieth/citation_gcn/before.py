@@ -1,5 +1,4 @@
 """Node classification on a synthetic citation graph: full-batch two-layer GCN."""
-
 import argparse
 import json
 import statistics
@@ -36,7 +35,8 @@ def make_graph(seed):
     words = (rng.random((NODES, FEATURES)) < 0.02 + 0.05 * topic[labels]).astype(np.float32)
     words /= np.maximum(words.sum(1, keepdims=True), 1.0)
     train = rng.random(NODES) < 0.1
-    return (torch.from_numpy(words), torch.from_numpy(edges), torch.from_numpy(labels), torch.from_numpy(train))
+    return (torch.from_numpy(words), torch.from_numpy(edges),
+            torch.from_numpy(labels), torch.from_numpy(train))
 
 
 def gcn_weights(edges, n):

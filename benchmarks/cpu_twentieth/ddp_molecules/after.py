@@ -1,5 +1,4 @@
 """Energy regression on molecules of varying size: message passing under DDP, two gloo ranks."""
-
 import argparse
 import json
 import os
@@ -37,14 +36,10 @@ class Molecules:
             near = np.argpartition(gap, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
             length = np.take_along_axis(gap, near, 1)
             pair = charge[species][:, None] * charge[species][near] * np.exp(-length)
-            self.items.append(
-                (
-                    torch.from_numpy(species),
-                    torch.from_numpy(near),
-                    torch.from_numpy(length.astype(np.float32)),
-                    float(pair.sum() / size),
-                )
-            )
+            self.items.append((
+                torch.from_numpy(species), torch.from_numpy(near),
+                torch.from_numpy(length.astype(np.float32)), float(pair.sum() / size),
+            ))
 
     def __len__(self):
         return len(self.items)
@@ -70,11 +65,10 @@ class EnergyNet(nn.Module):
         self.register_buffer("centres", torch.linspace(0, 4, radial))
         self.messages = nn.ModuleList(
             nn.Sequential(nn.Linear(2 * width + radial, width), nn.SiLU(), nn.Linear(width, width))
-            for _ in range(layers)
-        )
+            for _ in range(layers))
         self.updates = nn.ModuleList(
-            nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, width)) for _ in range(layers)
-        )
+            nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, width))
+            for _ in range(layers))
         self.out = nn.Linear(width, 1)
 
     def forward(self, species, near, length, owner, count):

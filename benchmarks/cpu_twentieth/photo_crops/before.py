@@ -1,5 +1,4 @@
 """Fine-grained photo classification: augmented crops of larger photos, small residual CNN."""
-
 import argparse
 import json
 import statistics
@@ -52,7 +51,7 @@ class RandomCrop:
     def __call__(self, image):
         top = self.rng.integers(0, image.shape[0] - self.size + 1)
         left = self.rng.integers(0, image.shape[1] - self.size + 1)
-        return image[top : top + self.size, left : left + self.size]
+        return image[top:top + self.size, left:left + self.size]
 
 
 class RandomFlip:
@@ -124,14 +123,9 @@ def main():
         Normalize(),
     )
     model = nn.Sequential(
-        nn.Conv2d(3, 16, 5, 2, 2),
-        nn.ReLU(),
-        Block(16, 32, 2),
-        Block(32, 64, 2),
-        Block(64, 96, 2),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(96, CLASSES),
+        nn.Conv2d(3, 16, 5, 2, 2), nn.ReLU(),
+        Block(16, 32, 2), Block(32, 64, 2), Block(64, 96, 2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(96, CLASSES),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9, weight_decay=1e-4)
     rng = np.random.default_rng(5)

@@ -1,5 +1,4 @@
 """DDPG on a chain of coupled carts: vectorised environment, replay buffer, target networks."""
-
 import argparse
 import copy
 import json
@@ -38,7 +37,7 @@ class CartChain:
         force += 0.5 * self.rng.normal(0, 1, force.shape)
         self.speed = 0.97 * self.speed + 0.1 * force
         self.place = self.place + 0.1 * self.speed
-        return -(self.place**2).mean(1) - 0.01 * (action**2).mean(1)
+        return -(self.place ** 2).mean(1) - 0.01 * (action ** 2).mean(1)
 
 
 class ReplayBuffer:
@@ -59,14 +58,13 @@ class ReplayBuffer:
 
     def sample(self, k):
         rows = self.rng.integers(0, self.size, k)
-        return [
-            torch.as_tensor(field[rows], dtype=torch.float32)
-            for field in (self.obs, self.actions, self.rewards, self.next_obs)
-        ]
+        return [torch.as_tensor(field[rows], dtype=torch.float32)
+                for field in (self.obs, self.actions, self.rewards, self.next_obs)]
 
 
 def mlp(n_in, n_out, width=256):
-    return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, n_out))
+    return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(),
+                         nn.Linear(width, width), nn.ReLU(), nn.Linear(width, n_out))
 
 
 class Agent:

@@ -1,5 +1,4 @@
 """Passage re-ranking service: a causal language model asked yes or no for each candidate."""
-
 import argparse
 import json
 import statistics
@@ -45,7 +44,7 @@ class CausalLM(nn.Module):
         self.head = nn.Linear(width, VOCAB, bias=False)
 
     def hidden(self, ids):
-        x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
+        x = self.tokens(ids) + self.positions.weight[:ids.shape[1]]
         for block in self.blocks:
             x = block(x)
         return self.norm(x)
@@ -65,7 +64,7 @@ class Reranker:
         last = torch.tensor([len(row) - 1 for row in rows])
         ids = torch.full((len(rows), int(last.max()) + 1), PAD, dtype=torch.long)
         for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
+            ids[i, :len(row)] = torch.tensor(row)
         return ids, last
 
     @torch.inference_mode()
@@ -112,10 +111,8 @@ def main():
         checksum += scores[0] - scores[-1]
         times.append((time.perf_counter() - t0) * 1000)
         if (step + 1) % 20 == 0:
-            print(
-                f"request {step + 1} best {order[0]} score {scores[0]:.5f} spread {checksum / (step + 1):.5f}",
-                file=sys.stderr,
-            )
+            print(f"request {step + 1} best {order[0]} score {scores[0]:.5f} spread {checksum / (step + 1):.5f}",
+                  file=sys.stderr)
 
     timed = times[5:] or times
     print(json.dumps({"ms": statistics.median(timed), "steps": args.steps}))

@@ -1,5 +1,4 @@
 """Keyword spotting with room-reverberation augmentation and a log-spectrogram CNN."""
-
 import argparse
 import json
 import math
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 
 RATE = 16000
 SAMPLES = 16000
-TAPS = 8000  # half a second of room
+TAPS = 8000          # half a second of room
 WORDS = 8
 BATCH = 16
 
@@ -54,7 +53,7 @@ def reverberate(wave, room):
     """Convolves each utterance with its own room response, cut to the input's length."""
     size = wave.shape[1] + room.shape[1]
     wet = torch.fft.irfft(torch.fft.rfft(wave, size) * torch.fft.rfft(room, size), size)
-    return wet[:, : wave.shape[1]]
+    return wet[:, :wave.shape[1]]
 
 
 class LogSpectrogram(nn.Module):
@@ -74,15 +73,9 @@ class KeywordNet(nn.Module):
         self.front = LogSpectrogram()
         self.body = nn.Sequential(
             nn.BatchNorm2d(1),
-            nn.Conv2d(1, 16, 5, stride=2, padding=2),
-            nn.BatchNorm2d(16),
-            nn.ReLU(),
-            nn.Conv2d(16, 32, 3, stride=2, padding=1),
-            nn.BatchNorm2d(32),
-            nn.ReLU(),
-            nn.Conv2d(32, 48, 3, stride=2, padding=1),
-            nn.BatchNorm2d(48),
-            nn.ReLU(),
+            nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+            nn.Conv2d(32, 48, 3, stride=2, padding=1), nn.BatchNorm2d(48), nn.ReLU(),
         )
         self.head = nn.Linear(48, WORDS)
 

@@ -1,5 +1,4 @@
 """Review rating: transformer encoder over word ids, masked mean pooling."""
-
 import argparse
 import json
 import statistics
@@ -44,7 +43,7 @@ def collate(items):
     width = MAX_LEN
     ids = torch.full((len(items), width), PAD, dtype=torch.long)
     for row, (tokens, _) in enumerate(items):
-        ids[row, : len(tokens)] = torch.tensor(tokens)
+        ids[row, :len(tokens)] = torch.tensor(tokens)
     labels = torch.tensor([label for _, label in items])
     return ids, ids == PAD, labels
 
@@ -78,7 +77,7 @@ class ReviewEncoder(nn.Module):
         self.head = nn.Linear(width, CLASSES)
 
     def forward(self, ids, padding):
-        x = self.words(ids) + self.positions.weight[: ids.shape[1]]
+        x = self.words(ids) + self.positions.weight[:ids.shape[1]]
         keep = ~padding[:, None, None, :]
         for layer in self.layers:
             x = layer(x, keep)

@@ -1,5 +1,4 @@
 """Session-based recommendation: GRU over clicked items, popularity-sampled negatives."""
-
 import argparse
 import json
 import statistics
@@ -39,7 +38,7 @@ class NegativeSampler:
     """Draws items in proportion to a power of their popularity."""
 
     def __init__(self, popularity, power, seed):
-        p = popularity**power
+        p = popularity ** power
         self.p = p / p.sum()
         self.rng = np.random.default_rng(seed)
 

@@ -1,5 +1,4 @@
 """Wasserstein GAN with weight clipping on small images of shapes."""
-
 import argparse
 import json
 import statistics
@@ -41,14 +40,12 @@ class Generator(nn.Module):
         self.project = nn.Linear(LATENT, 2 * width * 16)
 
         def up(cin, cout):
-            return [nn.Upsample(scale_factor=2), nn.Conv2d(cin, cout, 3, padding=1), nn.BatchNorm2d(cout), nn.ReLU()]
+            return [nn.Upsample(scale_factor=2), nn.Conv2d(cin, cout, 3, padding=1),
+                    nn.BatchNorm2d(cout), nn.ReLU()]
 
         self.body = nn.Sequential(
-            *up(2 * width, width),
-            *up(width, width // 2),
-            *up(width // 2, width // 4),
-            nn.Conv2d(width // 4, 1, 3, padding=1),
-            nn.Tanh(),
+            *up(2 * width, width), *up(width, width // 2), *up(width // 2, width // 4),
+            nn.Conv2d(width // 4, 1, 3, padding=1), nn.Tanh(),
         )
 
     def forward(self, z):
@@ -59,14 +56,10 @@ class Critic(nn.Module):
     def __init__(self, width=24):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(1, width, 4, 2, 1),
-            nn.LeakyReLU(0.2),
-            nn.Conv2d(width, 2 * width, 4, 2, 1),
-            nn.LeakyReLU(0.2),
-            nn.Conv2d(2 * width, 4 * width, 4, 2, 1),
-            nn.LeakyReLU(0.2),
-            nn.Flatten(),
-            nn.Linear(4 * width * 16, 1),
+            nn.Conv2d(1, width, 4, 2, 1), nn.LeakyReLU(0.2),
+            nn.Conv2d(width, 2 * width, 4, 2, 1), nn.LeakyReLU(0.2),
+            nn.Conv2d(2 * width, 4 * width, 4, 2, 1), nn.LeakyReLU(0.2),
+            nn.Flatten(), nn.Linear(4 * width * 16, 1),
         )
 
     def forward(self, x):
