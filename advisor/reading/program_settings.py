@@ -281,7 +281,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
     whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
-    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
+    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. Of
+    *iterations* ``steps_burst`` is how many steps the optimizer takes in each, None where that differs. ``between_share`` is the part
+    of the time without the profiler that lies between bursts of an optimizer's steps, None where they do not come in bursts.
     """
 
     version: int = VERSION
@@ -318,6 +320,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     steps_loop: str | None = None
     steps_skipped: int | None = None
     steps_behind: bool | None = None
+    steps_burst: int | None = None
+    between_share: float | None = None
     backwards_per_step: float | None = None
     batch_width: int | None = None
     batch_longest: int | None = None
@@ -428,6 +432,8 @@ def read(value: Any) -> Recorded | None:
         steps_loop=word(value.get("steps_loop"), _MOST_NAME),
         steps_skipped=between(value.get("steps_skipped"), 1, MOST_STEPS),
         steps_behind=flag(value.get("steps_behind")),
+        steps_burst=between(value.get("steps_burst"), 1, MOST_STEPS),
+        between_share=real(value.get("between_share"), 1.0),
         backwards_per_step=real(value.get("backwards_per_step"), 1e6),
         batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
         batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),

@@ -5,7 +5,9 @@ Linux says both (``/proc/*/task/*/schedstat``, ``/proc/stat``); elsewhere nothin
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +53,19 @@ def now() -> Moment | None:
         return Moment(time.monotonic(), time.process_time(), _of_children(), machine, waited)
     except (OSError, ValueError, IndexError):
         return None
+
+
+def working_clock() -> float:
+    """Tell a time in s that stands still while this thread is ready to run and has no core; elsewhere the usual one."""
+    try:
+        return time.monotonic() - int(os.pread(_schedule(threading.get_native_id(), os.getpid()), 64, 0).split()[1]) / 1e9
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.monotonic()
+
+
+@functools.cache
+def _schedule(_thread: int, _process: int) -> int:
+    return os.open(_PROC / "thread-self" / "schedstat", os.O_RDONLY)
 
 
 def between(first: Moment | None, last: Moment | None) -> Load | None:

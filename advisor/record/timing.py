@@ -168,9 +168,13 @@ class Run:
         return [*before, *(self._stamps[1:] if before else self._stamps)]
 
     def _sought(self) -> Steps[_Stamp]:
+        from advisor.record.load import working_clock
+
         followed = self._followed
         trained = self._trained if followed.behind else None
-        return Steps(followed.skip, self._boundary, _stamp, followed.unit, trained=trained)
+        return Steps(
+            followed.skip, self._boundary, _stamp, followed.unit, trained=trained, working=working_clock, burst=followed.burst
+        )
 
     def _trained(self) -> None:
         """Look for steps anew: what came before an optimizer's step is not what was recorded."""
