@@ -16,6 +16,8 @@ from advisor.reading.coerce import between, flag, real, word
 
 KEY = "advisor"
 VERSION = 1
+OPTIMIZER_STEPS = "optimizer"
+"""``steps_by`` of steps that end with an optimizer's."""
 STACKS_APART = "second pass"
 """``Recorded.stacks`` where the stacks come from a pass of their own, and slowed none of the steps in the trace."""
 
@@ -281,9 +283,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
     whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
-    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. Of
-    *iterations* ``steps_burst`` is how many steps the optimizer takes in each, None where that differs. ``between_share`` is the part
-    of the time without the profiler that lies between bursts of an optimizer's steps, None where they do not come in bursts.
+    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. An
+    optimizer's steps may come in bursts, which *iterations* hold: ``steps_burst`` is how many steps one has, None where that differs,
+    and ``between_share`` the part of the time without the profiler that lies between them, None where they do not come in bursts.
     """
 
     version: int = VERSION

@@ -19,13 +19,16 @@ SHARE, SHARE_OF_OTHERS = 1 / 3, 0.1
 will do where other optimizers step there: one step of theirs ends an iteration."""
 _ABOVE = 2.0
 """Times the usual interval from which on an interval may lie between two bursts."""
-_CLEAR = 4.0
+_CLEAR = 10.0
 """Times the usual interval from which on it is no chance that intervals are long at equal distances."""
-_SEPARATE = 3.0
-"""Times the longer intervals within bursts that those between are at the least, where bursts differ in length, on either side of the
-bound between them."""
-_SMALL, _SURE, _MORE, _UNEQUAL = 4, 2, 3, 4
-"""Steps of a burst up to which more bursts have to be alike; bursts that have to be, and more; bursts that tell of unequal ones."""
+_SEPARATE, _SIMILAR = 4.0, 3.0
+"""Times the longer intervals within bursts that those between are at the least, where bursts differ in length, and by how much these
+differ at most."""
+_SMALL, _SURE, _MORE, _MOST, _UNEQUAL = 4, 2, 3, 6, 4
+"""Steps of a burst up to which more bursts have to be alike; bursts that have to be, if all is clear, if not, and of few steps if not;
+bursts that tell of unequal ones."""
+_MAJORITY = 0.6
+"""Part of the bursts that are equal where they are no chance."""
 _RECENT, _FAR = 64, 64
 _LEAST = 3
 """Intervals from which on it is known which are usual."""
@@ -142,18 +145,32 @@ class Bursts:
         )
 
     def _alike(self, bursts: list[tuple[_Far, _Far]], *, others: bool) -> list[tuple[_Far, _Far]]:
-        """Return the last bursts where they are no chance: equal ones, or unequal ones that are far apart."""
+        """Return the last bursts where they are no chance: equal ones as most are, or unequal ones that are far apart."""
         if not bursts:
             return []
         lengths = [after.number - before.number for before, after in bursts]
         least = min((after.interval or 0.0) for _, after in bursts)
-        sure = others or lengths[-1] > _SMALL or least > _CLEAR * self.usual
-        enough = _SURE if sure else _MORE
-        if lengths[-1] > 1 and len(bursts) >= enough and len(set(lengths[-enough:])) == 1:
-            same = next((at for at, length in enumerate(reversed(lengths)) if length != lengths[-1]), len(lengths))
-            return bursts[-same:]
+        clear = others or least > _CLEAR * self.usual
+        enough = _SURE if clear and (others or lengths[-1] > _SMALL) else _MORE if clear or lengths[-1] > _SMALL else _MOST
+        same = next((at for at, length in enumerate(reversed(lengths)) if length != lengths[-1]), len(lengths))
+        if lengths[-1] > 1 and same >= max(enough, math.ceil(_MAJORITY * len(lengths))):
+            return bursts[-same:] if others or self._stand_out(bursts[-same:]) else []
         inside = sorted(one for one, other in self._recent if not other and one < least)
         longer = inside[len(inside) * 9 // 10] if inside else least
-        if not others and len(bursts) >= _UNEQUAL and min(lengths[-_UNEQUAL:]) > 1 and least > _SEPARATE**2 * longer:
-            return bursts[-_UNEQUAL:]
+        last = bursts[-_UNEQUAL:]
+        longest = max((after.interval or 0.0) for _, after in last)
+        if not others and len(last) == _UNEQUAL and least > _SEPARATE * longer and longest < _SIMILAR * least:
+            return last if min(lengths[-_UNEQUAL:]) > 1 else []
         return []
+
+    def _stand_out(self, bursts: list[tuple[_Far, _Far]]) -> bool:
+        """Tell whether the intervals between *bursts* are longer than all within them, but for chances."""
+        begun = {far.number: far for pair in bursts for far in pair}
+        within = sorted(
+            (far.interval or 0.0)
+            for far in self._far
+            if bursts[0][0].number < far.number < bursts[-1][1].number and far.number not in begun
+        )
+        within = within[: len(within) - len(bursts) // 4]
+        typical = statistics.median((after.interval or 0.0) for _, after in bursts)
+        return not within or typical >= _ABOVE * within[-1]

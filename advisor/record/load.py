@@ -5,10 +5,10 @@ Linux says both (``/proc/*/task/*/schedstat``, ``/proc/stat``); elsewhere nothin
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,17 +55,23 @@ def now() -> Moment | None:
         return None
 
 
-def working_clock() -> float:
-    """Tell a time in s that stands still while this thread is ready to run and has no core; elsewhere the usual one."""
+def working_clock() -> Callable[[], float]:
+    """Return a clock in s that stands still while the thread that asks for it is ready to run and has no core.
+
+    It may be read in other threads, too. Elsewhere than on Linux it is the usual clock.
+    """
     try:
-        return time.monotonic() - int(os.pread(_schedule(threading.get_native_id(), os.getpid()), 64, 0).split()[1]) / 1e9
-    except (OSError, ValueError, IndexError, AttributeError):
-        return time.monotonic()
+        schedule = os.open(_PROC / "self" / "task" / str(threading.get_native_id()) / "schedstat", os.O_RDONLY)
+    except (OSError, AttributeError):
+        return time.monotonic
 
+    def clock() -> float:
+        try:
+            return time.monotonic() - int(os.pread(schedule, 64, 0).split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return time.monotonic()
 
-@functools.cache
-def _schedule(_thread: int, _process: int) -> int:
-    return os.open(_PROC / "thread-self" / "schedstat", os.O_RDONLY)
+    return clock
 
 
 def between(first: Moment | None, last: Moment | None) -> Load | None:

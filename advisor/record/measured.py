@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from advisor.reading.program_settings import Recorded
-from advisor.record.steps import UNITS
+from advisor.record.steps import ITERATIONS, UNITS
 
 WATCHED = 3
 """Steps from which it is decided what a step is, where no recording says how many it took."""
@@ -35,7 +35,8 @@ class Followed:
         if recorded is None or recorded.steps_by not in UNITS:
             return cls()
         skip = recorded.steps_skipped or WATCHED
-        return cls(recorded.steps_by, recorded.steps_loop, skip, bool(recorded.steps_behind), recorded.steps_burst)
+        burst = recorded.steps_burst if recorded.steps_by == ITERATIONS else None
+        return cls(recorded.steps_by, recorded.steps_loop, skip, bool(recorded.steps_behind), burst)
 
     @classmethod
     def parsed(cls, options: Namespace) -> Followed:

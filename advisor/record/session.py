@@ -26,7 +26,7 @@ from advisor.record.settings import Settings
 from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
 from advisor.record.bursts import Iteration
 from advisor.record.steps import BATCHES, CALLS, ITERATIONS, LONGEST_ITERATION, OPTIMIZER, TURNS, Steps
-from advisor.record.writing import write
+from advisor.record.writing import amend, write
 from advisor.results.version import __version__
 
 WORDS = {
@@ -68,6 +68,8 @@ _LEAST = 3
 """Whole steps from which a second recording stands for the first."""
 _RECORDED_S = 20.0
 """Seconds of iterations, as they are without the profiler, that a pass records at most."""
+_UNRECORDED = 0.1
+"""Share of the time between bursts of steps from which on it is said that it was not recorded."""
 _BYTES_A_SECOND = 600_000_000
 """Memory that torch takes to end a pass, for each second of a program of small operators: 60,000 of them, and 10 kB each."""
 _ENOUGH = (40, 1.0)
@@ -108,6 +110,7 @@ class Session:
         self.written: Path | None = None
         self._say = say
         self._settings = Settings()
+        self._working = load.working_clock()
         self._finds_steps = finds_steps
         self._earlier: _Earlier | None = None
         self._anew()
@@ -141,7 +144,7 @@ class Session:
                 unit or self.options.unit,
                 hold=self._held_ready,
                 watched=self._is_watched,
-                working=load.working_clock,
+                working=self._working,
                 burst=burst,
                 busy=self._is_busy,
                 fits=self._fits,
@@ -390,8 +393,21 @@ class Session:
             self._passes.discard()
 
     def _end_quietly(self) -> None:
+        self._guarded(self._note_unrecorded)
         self._close()
         self._passes.discard()
+
+    def _note_unrecorded(self) -> None:
+        """Note in the file what lies between bursts of the steps that were recorded, where that showed behind the recording."""
+        iteration = self._steps.iteration if self._steps is not None else None
+        if self._kept is not self._passes or self.written is None or iteration is None or self._unit != OPTIMIZER:
+            return
+        amend(self._target, between_share=self._between(), steps_burst=iteration.steps)
+        if iteration.share >= _UNRECORDED and (iteration.steps or self.options.steps + 1) > self.options.steps:
+            self._say(
+                f"{iteration.share:.0%} of the time lies between bursts of {iteration.steps or 'several'} optimizer steps, and was not "
+                "recorded (an evaluation, a rollout, a checkpoint). Record it with --by iterations."
+            )
 
     # ---- a second recording, in place of the first
 
@@ -568,7 +584,7 @@ class Session:
             steps_loop=self._hooks.loop,
             steps_skipped=max(self.options.skip, 1) if self._steps is not None else None,
             steps_behind=self._behind() or None,
-            steps_burst=self._steps.burst if self._steps is not None and self._unit == ITERATIONS else None,
+            steps_burst=self._steps.burst if self._steps is not None else None,
             between_share=self._between(),
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,

@@ -35,8 +35,12 @@ LONGEST_WATCHED = 10.0
 LONGEST_ITERATION, LONGEST_LEAD, LEAST_LEAD = 10.0, 5.0, 3
 # Times the longest pause before an optimizer's step (the first, behind the optimizer's making, too) after which none like it is to
 # come, and seconds of a pause beyond which that is not waited for. A pause is some times as long as usual. Seconds behind a
-# recording for which one is waited for, at the least and at the most.
-PATIENCE_OF_PAUSES, LONGEST_PAUSE, PAUSE, LEAST_WAITED, MOST_WAITED = 3.0, 3.0, 3.0, 0.5, 20.0
+# recording for which one is waited for, at the least and at the most. Where iterations are the steps, the training has ended when so
+# many times as long as one nothing steps: they are recorded meanwhile.
+PATIENCE_OF_PAUSES, LONGEST_PAUSE, PAUSE, LEAST_WAITED, MOST_WAITED = 5.0, 3.0, 3.0, 0.5, 20.0
+PATIENCE_OF_ITERATIONS = 10.0
+# Times the usual time from step to step for which several optimizers are watched: whether one steps more often than another.
+MOST_IN_TURN = 40.0
 # Steps of one optimizer of which it is watched whether they come in bursts.
 MOST_WATCHED = 5000
 
@@ -76,6 +80,7 @@ class Steps(Generic[Stamp]):
         self.unit = unit
         self.burst = burst
         self.iteration: Iteration | None = None  # the iterations around bursts that were found last, steps or not
+        self._worked_last = 0.0  # when an optimizer stepped last, or the recording of a step was done, by the time worked
         self._worked_until: float | None = None  # when an optimizer stepped last, else when it was made
         self._longest_pause = 0.0  # seconds, before a step of an optimizer
         self.backwards = 0
@@ -97,6 +102,7 @@ class Steps(Generic[Stamp]):
         self._apart = 0.0
         self._usual_from = -math.inf  # when steps began to take their usual time
         self._watched_from: float | None = None
+        self._misplaced: set[bool] = set()  # where bursts that should be equal began, and did not
         self._on_iterations: Callable[[Iteration], Steps[Stamp]] | None = None
         self.first_at: float | None = None
         self._successor: Callable[[], Steps[Stamp]] | None = None
@@ -153,8 +159,10 @@ class Steps(Generic[Stamp]):
         # What lies between two bursts is no end.
         pause = PATIENCE_OF_PAUSES * self._pause
         if self.unit == ITERATIONS and self.iteration is not None:
-            pause = max(pause, PATIENCE_OF_PAUSES * self.iteration.seconds)
-        return self._now() - self.trained_until > max(self.trained_for, SHORTEST_QUIET, pause) + longer
+            pause = PATIENCE_OF_ITERATIONS * self.iteration.seconds
+        # On a busy machine a pause takes longer, and is none.
+        waited = min(self._now() - self.trained_until, self._working() - self._worked_last)
+        return waited > max(self.trained_for, SHORTEST_QUIET, pause) + longer
 
     def follow(self, successor: Callable[[], Steps[Stamp]] | None) -> None:
         """Have *successor* called at the first sign that is stronger than the one that these steps were found by.
@@ -242,23 +250,29 @@ class Steps(Generic[Stamp]):
     @property
     def may_iterate(self) -> bool:
         """True while the end of a pause may be near: iterations that have begun to show would be recorded in place of these."""
-        if not self._pause:
+        several = MOST_IN_TURN * self._usual if len(self._bursts or {}) > 1 else 0.0
+        if not several and not self._pause:
             return False
         now = self._working()
-        patience = max(PATIENCE_OF_PAUSES * self._pause, LEAST_WAITED)
+        patience = max(PATIENCE_OF_PAUSES * self._pause, several, LEAST_WAITED)
         return now - max(self._paused_until, self._usual_from) < patience and now - self._usual_from < MOST_WAITED
+
+    @property
+    def _usual(self) -> float:
+        """Seconds between two steps of an optimizer in a burst; 0.0 where that is not known."""
+        return min((bursts.usual for bursts in list((self._bursts or {}).values()) if bursts.usual), default=0.0)
 
     @property
     def _pause(self) -> float:
         """Seconds of the longest pause before a step of an optimizer; 0.0 where none is much longer than usual, or beyond counting."""
-        usual = min((bursts.usual for bursts in (self._bursts or {}).values() if bursts.usual), default=0.0)
+        usual = self._usual
         return min(self._longest_pause, LONGEST_PAUSE) if usual and self._longest_pause > PAUSE * usual else 0.0
 
     def _note(self, optimizer: int) -> Iteration | None:
         """Note when an optimizer stepped; return the iterations around its bursts as this step begins one."""
         now, worked, before = self._now(), self._working(), self._worked_until
         self.trained_until = now
-        self._worked_until = worked
+        self._worked_until = self._worked_last = worked
         last, self._stepped_last = self._stepped_last, optimizer
         if self._bursts is None:
             return None
@@ -274,7 +288,9 @@ class Steps(Generic[Stamp]):
             self._paused_until = worked if worked - before > self._longest_pause / PAUSE else self._paused_until
         bursts = self._bursts.setdefault(optimizer, Bursts(optimizer))
         found = bursts.stepped(worked, others=last is not None and last != optimizer)
-        self.iteration = found or self.iteration
+        # A chance between two bursts makes equal ones look unequal.
+        if found is not None and (found.steps or self.iteration is None or not self.iteration.steps):
+            self.iteration = found
         if bursts.count > MOST_WATCHED:
             self._bursts = None
         return found
@@ -290,7 +306,7 @@ class Steps(Generic[Stamp]):
         later = self._on_iterations(found)
         if later is self:
             return False
-        later.trained_until = self.trained_until
+        later.trained_until, later._worked_last = self.trained_until, self._worked_last
         later._count_iterations(found)
         return True
 
@@ -328,12 +344,24 @@ class Steps(Generic[Stamp]):
         self._before = now
         self._counts[OPTIMIZER] += 1
         self._in_burst += 1
+        begins = before is not None and now - before > self._apart
+        if self.burst and not self._begun and self.iteration is not None and not self.iteration.others:
+            self._doubt(begins)
         if self.burst is None:
-            if before is not None and now - before > self._apart:
+            if begins:
                 self._end_iteration()
         elif self._in_burst >= self.burst:
             self._in_burst = 0
             self._end_iteration()
+
+    def _doubt(self, begins: bool) -> None:
+        """Take bursts for unequal where one begins within what should be a burst, and none where one should."""
+        if begins == (self._in_burst == 1):
+            return
+        self._misplaced.add(begins)
+        if len(self._misplaced) > 1:
+            self.burst, self._watched_from = None, None
+            self._stamps[ITERATIONS], self._counts[ITERATIONS] = [], 0
 
     def _end_iteration(self) -> None:
         self._count(ITERATIONS)
@@ -459,4 +487,4 @@ class Steps(Generic[Stamp]):
             now = self._now()
             self._paused += now - before
             if self.unit in (OPTIMIZER, ITERATIONS):
-                self.trained_until = now
+                self.trained_until, self._worked_last = now, self._working()

@@ -23,7 +23,7 @@ def found(intervals: list[float], others: list[int] | None = None) -> Iteration 
 
 def test_a_rollout_between_four_updates_and_the_next_four() -> None:
     # Updates take 1 s each, a rollout 10: an interval of 11. Of 14 s an iteration 10 lie between bursts.
-    iteration = found([1, 1, 1, 11] * 3)
+    iteration = found([1, 1, 1, 11] * 4)
     assert iteration is not None
     assert (iteration.steps, iteration.seconds) == (4, 14)
     assert iteration.share == pytest.approx(10 / 14)
@@ -56,6 +56,7 @@ def test_two_optimizers_that_step_in_turn_come_in_no_bursts() -> None:
     [
         [1.0] * 40,
         [1, 1, 9, 1, 1, 1, 1, 1, 9, 1, 1, 1],  # a log line, a collection of garbage: now and then
+        [1, 4, 1, 3, 1, 2.5, 1, 3.5, 2.2, 1, 1, 4, 1, 2.1, 1, 3, 1, 1] * 4,
         [1, 2, 1.5, 3, 1, 2.5, 1, 1.2, 3.5, 1, 2, 1, 3],  # sequences of differing length
     ],
 )
@@ -97,17 +98,17 @@ class Loop:
 
     def play(self, text: str) -> str:
         for letter in text:
-            self.now += self.second if letter == "." else 0.1
+            self.now += self.second if letter == "." else 0.1 * self.second
             self.log += letter
             if letter in "op":
                 self.steps.stepped("op".index(letter))
         return self.log
 
 
-@pytest.mark.parametrize(("second", "watched"), [(0.2, 9), (1.0, 6)])
+@pytest.mark.parametrize(("second", "watched"), [(0.1, 12), (1.0, 7)])
 def test_an_iteration_ends_with_its_burst(second: float, watched: int) -> None:
-    """Eight iterations are watched, between the ends of nine bursts; of long ones as many as make 5 s behind the third."""
-    loop = Loop(skip=8, second=second)
+    """Eleven iterations are watched, between the ends of twelve bursts; of long ones what makes 5 s."""
+    loop = Loop(skip=11, second=second)
     log = loop.play("..ooo" * 12)
     assert loop.steps.unit == "iterations"
     parts = log.split("|")
@@ -123,6 +124,14 @@ def test_bursts_of_differing_length_end_an_iteration_with_the_first_step_of_the_
     assert loop.steps.unit == "iterations"
     assert loop.steps.burst is None
     assert log.count("|") > 5
+    assert all(part.startswith("o") and ".....o" in part for part in log.split("|")[1:-1])
+
+
+def test_bursts_that_were_equal_by_chance_are_told_to_differ() -> None:
+    loop = Loop(skip=30, second=0.1)
+    bursts = [5, 5, 5, 3, 6, 4, 5, 2, 7, 3, 4] * 5
+    log = loop.play("".join("....." + "o" * length for length in bursts))
+    assert loop.steps.burst is None
     assert all(part.startswith("o") and ".....o" in part for part in log.split("|")[1:-1])
 
 
@@ -157,10 +166,10 @@ def test_bursts_that_show_behind_a_recording_are_recorded_in_its_place() -> None
 
 
 def test_a_rollout_as_long_as_the_first_is_no_end_of_the_training() -> None:
-    """The first burst took 0.4 s, and the rollout before it 3 s: 9 s are waited for the next."""
+    """The rollout before the first burst took 2 s and its first step 0.1 s: five times that is waited for the next."""
     loop = Loop(skip=2)
-    loop.play("...oooo")
-    loop.now += 8.9
+    loop.play("..oooo")
+    loop.now += 10.4
     assert not loop.steps.quiet
     loop.now += 0.2
     assert loop.steps.quiet
@@ -170,7 +179,7 @@ def test_a_pause_like_one_before_is_waited_for() -> None:
     loop = Loop(skip=20)
     assert not loop.steps.may_iterate
     loop.play("..oooo")
-    loop.now += 5.5  # the rollout before the first step took 2.1 s, and 0.3 s have passed since
+    loop.now += 10.1  # the rollout and the first step took 2.1 s, and 0.3 s have passed since
     assert loop.steps.may_iterate
-    loop.now += 0.7
+    loop.now += 0.2
     assert not loop.steps.may_iterate
