@@ -284,8 +284,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
     watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. An
-    optimizer's steps may come in bursts, which *iterations* hold: ``steps_burst`` is how many steps one has, None where that differs,
-    and ``between_share`` the part of the time without the profiler that lies between them, None where they do not come in bursts.
+    optimizer's steps may come in bursts, which *iterations* hold: ``steps_burst`` is how many steps one has, None where that
+    differs, and ``between_share`` the part of the time without the profiler that lies between them, None where none are seen.
     """
 
     version: int = VERSION

@@ -22,11 +22,11 @@ _ABOVE = 2.0
 _CLEAR = 10.0
 """Times the usual interval from which on it is no chance that intervals are long at equal distances."""
 _SEPARATE, _SIMILAR = 4.0, 3.0
-"""Times the longer intervals within bursts that those between are at the least, where bursts differ in length, and by how much these
-differ at most."""
+"""Times the longer intervals within bursts that those between are at the least, where bursts differ in length, and by how much
+these differ at most."""
 _SMALL, _SURE, _MORE, _MOST, _UNEQUAL = 4, 2, 3, 6, 4
-"""Steps of a burst up to which more bursts have to be alike; bursts that have to be, if all is clear, if not, and of few steps if not;
-bursts that tell of unequal ones."""
+"""Steps of a burst up to which more bursts have to be alike; bursts that have to be, if all is clear, if not, and of few steps if
+not; bursts that tell of unequal ones."""
 _MAJORITY = 0.6
 """Part of the bursts that are equal where they are no chance."""
 _RECENT, _FAR = 64, 64
@@ -57,9 +57,9 @@ class Iteration(NamedTuple):
 
 
 class _Far(NamedTuple):
-    """A step that may begin a burst: its number, the seconds since the step before, when it was, and whether others stepped between.
+    """A step that may begin a burst: its number, when it was, the seconds since the step before, and whether others came between.
 
-    The first of all has no step before it: its ``interval`` is None.
+    Of the first of all ``interval`` is None.
     """
 
     number: int
@@ -151,17 +151,30 @@ class Bursts:
         lengths = [after.number - before.number for before, after in bursts]
         least = min((after.interval or 0.0) for _, after in bursts)
         clear = others or least > _CLEAR * self.usual
-        enough = _SURE if clear and (others or lengths[-1] > _SMALL) else _MORE if clear or lengths[-1] > _SMALL else _MOST
+        enough = (
+            _SURE if clear and (others or lengths[-1] > _SMALL) else _MORE if clear or lengths[-1] > _SMALL else _MOST
+        )
         same = next((at for at, length in enumerate(reversed(lengths)) if length != lengths[-1]), len(lengths))
         if lengths[-1] > 1 and same >= max(enough, math.ceil(_MAJORITY * len(lengths))):
             return bursts[-same:] if others or self._stand_out(bursts[-same:]) else []
+        return [] if others else self._unequal(bursts, least)
+
+    def _enough(self, length: int, least: float, *, others: bool) -> int:
+        """Return how many bursts of a *length* have to be equal, with intervals of *least* seconds and more between them."""
+        clear, long = others or least > _CLEAR * self.usual, others or length > _SMALL
+        if clear and long:
+            return _SURE
+        return _MORE if clear or long else _MOST
+
+    def _unequal(self, bursts: list[tuple[_Far, _Far]], least: float) -> list[tuple[_Far, _Far]]:
+        """Return the last *bursts* where they are far apart, in time *least* or more; none where they are not."""
         inside = sorted(one for one, other in self._recent if not other and one < least)
         longer = inside[len(inside) * 9 // 10] if inside else least
         last = bursts[-_UNEQUAL:]
+        if len(last) < _UNEQUAL or any(after.number - before.number < 2 for before, after in last):
+            return []
         longest = max((after.interval or 0.0) for _, after in last)
-        if not others and len(last) == _UNEQUAL and least > _SEPARATE * longer and longest < _SIMILAR * least:
-            return last if min(lengths[-_UNEQUAL:]) > 1 else []
-        return []
+        return last if least > _SEPARATE * longer and longest < _SIMILAR * least else []
 
     def _stand_out(self, bursts: list[tuple[_Far, _Far]]) -> bool:
         """Tell whether the intervals between *bursts* are longer than all within them, but for chances."""

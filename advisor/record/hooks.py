@@ -239,7 +239,9 @@ class Hooks:
                     self._steps.trains = True
             original(optimizer, *args, **options)
             if self._steps is not None and self._listening.here():
-                self._steps.trains = True  # to make the first one takes seconds, in which torch imports what it compiles with
+                self._steps.trains = (
+                    True  # to make the first one takes seconds, in which torch imports what it compiles with
+                )
             step = getattr(type(optimizer), "step", None)
             inner = getattr(step, "advisor", None)
             if inner is not None and self._originals:

@@ -19,8 +19,8 @@ class Followed:
     """Steps as a recording found them, which a run is to find again: their *unit*, None where it has to find that as well.
 
     *skip* steps are watched before it is decided what a step is. Of turns *loop* names the loop (None: any). *behind*: optimizers
-    step before these steps, and in none of them. Of iterations *burst* is how many steps an optimizer takes in each, None where that
-    differs.
+    step before these steps, and in none of them. Of iterations *burst* is how many steps an optimizer takes in each, None where
+    that differs.
     """
 
     unit: str | None = None

@@ -17,6 +17,7 @@ import torch
 
 from advisor.reading.program_settings import Recorded
 from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
+from advisor.record.bursts import Iteration
 from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
 from advisor.record.leaving import leave
@@ -24,7 +25,6 @@ from advisor.record.passes import STACK_STEPS, WARMUP, Passes
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
 from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
-from advisor.record.bursts import Iteration
 from advisor.record.steps import BATCHES, CALLS, ITERATIONS, LONGEST_ITERATION, OPTIMIZER, TURNS, Steps
 from advisor.record.writing import amend, write
 from advisor.results.version import __version__
@@ -234,8 +234,7 @@ class Session:
         if not before and not self._unprofiled:
             self._profiled_from = time.monotonic()
             self._updates = [self._hooks.updates]
-            if self._steps is not None and self._steps.unit == ITERATIONS and self._steps.iteration is not None:
-                self._passes.limit(int(_RECORDED_S / max(self._steps.iteration.seconds, 1e-3)))
+            self._limit()
             stamps = self._steps.stamps if self._steps else self._marks
             self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
             self._waits = waits(stamps)
@@ -278,6 +277,11 @@ class Session:
 
     def _is_watched(self) -> bool:
         return self._constants is not None and self._constants.watches
+
+    def _limit(self) -> None:
+        """Record fewer steps where they are long iterations."""
+        if self._steps is not None and self._steps.unit == ITERATIONS and self._steps.iteration is not None:
+            self._passes.limit(int(_RECORDED_S / max(self._steps.iteration.seconds, 1e-3)))
 
     def _is_busy(self) -> bool:
         """Tell whether the steps that pass now are recorded or watched, and take no usual time."""
@@ -404,9 +408,10 @@ class Session:
             return
         amend(self._target, between_share=self._between(), steps_burst=iteration.steps)
         if iteration.share >= _UNRECORDED and (iteration.steps or self.options.steps + 1) > self.options.steps:
+            bursts = f"{iteration.steps or 'several'} optimizer steps"
             self._say(
-                f"{iteration.share:.0%} of the time lies between bursts of {iteration.steps or 'several'} optimizer steps, and was not "
-                "recorded (an evaluation, a rollout, a checkpoint). Record it with --by iterations."
+                f"{iteration.share:.0%} of the time lies between bursts of {bursts}, and was not recorded "
+                "(an evaluation, a rollout, a checkpoint). Record it with --by iterations."
             )
 
     # ---- a second recording, in place of the first
@@ -440,7 +445,9 @@ class Session:
         elif self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             # The training goes on: it is what the program is for.
             if self.options.stop:
-                if not (self._steps.unit == OPTIMIZER and self._steps.may_iterate):
+                if self._steps.unit == OPTIMIZER and self._steps.may_iterate:
+                    self._steps.follow(self._stop_waiting)  # what comes behind the training is not waited for
+                else:
                     self._end_quietly()
             else:
                 self._hooks.rest()
@@ -448,6 +455,14 @@ class Session:
             self._more += 1
             if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:
                 self._end_quietly()
+
+    def _stop_waiting(self) -> Steps[Any]:
+        """End the program, whose training was recorded and has ended; return the steps, where that does not end it."""
+        assert self._steps is not None  # they called
+        self._steps.follow(None)
+        self._end_quietly()
+        leave()
+        return self._steps
 
     def _record_again(self) -> Steps[Any]:
         """Begin anew, and return the new steps: by a stronger sign, or behind a training that has ended by any.
@@ -603,7 +618,7 @@ class Session:
         )
 
     def _between(self) -> float | None:
-        """Return the part of the program's time that lies between bursts of an optimizer's steps; None where none come in bursts."""
+        """Return the part of the time that lies between bursts of an optimizer's steps; None where none come in bursts."""
         iteration = self._steps.iteration if self._steps is not None else None
         return round(iteration.share, 4) if iteration is not None else None
 

@@ -35,8 +35,8 @@ LONGEST_WATCHED = 10.0
 LONGEST_ITERATION, LONGEST_LEAD, LEAST_LEAD = 10.0, 5.0, 3
 # Times the longest pause before an optimizer's step (the first, behind the optimizer's making, too) after which none like it is to
 # come, and seconds of a pause beyond which that is not waited for. A pause is some times as long as usual. Seconds behind a
-# recording for which one is waited for, at the least and at the most. Where iterations are the steps, the training has ended when so
-# many times as long as one nothing steps: they are recorded meanwhile.
+# recording for which one is waited for, at the least and at the most. Where iterations are the steps, the training has ended when
+# nothing steps for so many times as long as one takes: they are recorded meanwhile.
 PATIENCE_OF_PAUSES, LONGEST_PAUSE, PAUSE, LEAST_WAITED, MOST_WAITED = 5.0, 3.0, 3.0, 0.5, 20.0
 PATIENCE_OF_ITERATIONS = 10.0
 # Times the usual time from step to step for which several optimizers are watched: whether one steps more often than another.
@@ -53,9 +53,10 @@ class Steps(Generic[Stamp]):
     The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
     unless *unit* says so. While *watched* is true the recorder looks at each operator, and a step takes longer. *trained* is
     called in place of all else where an optimizer steps, if the steps are of something behind a training. *clock* stamps
-    the boundaries of that time, *now* tells the time in s, *working* the same without waits for a core. Of iterations *burst* is how many steps the optimizer takes in one, None
-    where that is to be found. *busy* tells that steps are recorded, and take no usual time; *fits* whether iterations that were found
-    may be the steps. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
+    the boundaries of that time, *now* tells the time in s, *working* the same without waits for a core. Of iterations *burst* is
+    how many steps the optimizer takes in one, None where that is to be found. *busy* tells that steps are recorded, and take no
+    usual time; *fits* whether iterations that were found may be the steps.
+    Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
     ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
     ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
     ``trained_until``, when an optimizer last stepped.
@@ -80,7 +81,9 @@ class Steps(Generic[Stamp]):
         self.unit = unit
         self.burst = burst
         self.iteration: Iteration | None = None  # the iterations around bursts that were found last, steps or not
-        self._worked_last = 0.0  # when an optimizer stepped last, or the recording of a step was done, by the time worked
+        self._worked_last = (
+            0.0  # when an optimizer stepped last, or the recording of a step was done, by the time worked
+        )
         self._worked_until: float | None = None  # when an optimizer stepped last, else when it was made
         self._longest_pause = 0.0  # seconds, before a step of an optimizer
         self.backwards = 0
@@ -209,16 +212,9 @@ class Steps(Generic[Stamp]):
             self._successor().stepped(optimizer)
             return
         self._trained_at = self._counts[BATCHES]
-        found = self._note(optimizer)
         if self._marker is None:
             self._marker = optimizer
-        if self.unit == ITERATIONS and (self.burst or self._apart):
-            self._step_of_iteration(optimizer)
-            return
-        if found is not None and not self._begun and self._is_step(found):
-            self._count_iterations(found)
-            return
-        if self._begun and self._recorded_instead(found):
+        if self._in_iterations(optimizer):
             return
         if optimizer != self._marker and not self._succeeds(optimizer):
             self.has_others = True
@@ -250,7 +246,7 @@ class Steps(Generic[Stamp]):
     @property
     def may_iterate(self) -> bool:
         """True while the end of a pause may be near: iterations that have begun to show would be recorded in place of these."""
-        several = MOST_IN_TURN * self._usual if len(self._bursts or {}) > 1 else 0.0
+        several = MOST_IN_TURN * self._usual if self._bursts and self.has_others else 0.0
         if not several and not self._pause:
             return False
         now = self._working()
@@ -264,9 +260,22 @@ class Steps(Generic[Stamp]):
 
     @property
     def _pause(self) -> float:
-        """Seconds of the longest pause before a step of an optimizer; 0.0 where none is much longer than usual, or beyond counting."""
+        """Seconds of the longest pause before a step of an optimizer; 0.0 where none is much longer than usual."""
         usual = self._usual
         return min(self._longest_pause, LONGEST_PAUSE) if usual and self._longest_pause > PAUSE * usual else 0.0
+
+    def _in_iterations(self, optimizer: int) -> bool:
+        """Note when an optimizer stepped; tell whether iterations around its bursts are the steps, or are from here on."""
+        found = self._note(optimizer)
+        if self.unit == ITERATIONS and (self.burst or self._apart):
+            self._step_of_iteration(optimizer)
+            return True
+        if self._begun:
+            return self._recorded_instead(found)
+        if found is None or not self._is_step(found):
+            return False
+        self._count_iterations(found)
+        return True
 
     def _note(self, optimizer: int) -> Iteration | None:
         """Note when an optimizer stepped; return the iterations around its bursts as this step begins one."""
@@ -297,7 +306,7 @@ class Steps(Generic[Stamp]):
 
     def _is_step(self, found: Iteration) -> bool:
         """Tell whether iterations that were *found* are to be the steps."""
-        return self.unit in (None, OPTIMIZER) and self._fits(found) or self.unit == ITERATIONS
+        return (self.unit in (None, OPTIMIZER) and self._fits(found)) or self.unit == ITERATIONS
 
     def _recorded_instead(self, found: Iteration | None) -> bool:
         """Have iterations that were *found* recorded in place of what was; tell whether they are."""

@@ -173,7 +173,13 @@ class Run:
         followed = self._followed
         trained = self._trained if followed.behind else None
         return Steps(
-            followed.skip, self._boundary, _stamp, followed.unit, trained=trained, working=self._working, burst=followed.burst
+            followed.skip,
+            self._boundary,
+            _stamp,
+            followed.unit,
+            trained=trained,
+            working=self._working,
+            burst=followed.burst,
         )
 
     def _trained(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import socket
@@ -156,7 +157,7 @@ def write(
 def amend(path: Path, **settings: float | int | None) -> None:
     """Put *settings* into a trace that :func:`write` wrote, in place of those of their names."""
     data = path.read_bytes()
-    text = igzip.decompress(data) if path.suffix == ".gz" else data
+    text: bytes = gzip.decompress(data) if path.suffix == ".gz" else data
     end = text.index(_EVENTS)
     root = msgspec.json.decode(text[:end] + b"}")
     root[KEY] |= {name: value for name, value in settings.items() if value is not None}
