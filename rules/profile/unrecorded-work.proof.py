@@ -19,11 +19,16 @@ def a_validation_of_two_fifths() -> TraceBuilder:
 
 
 @quiet
+def a_checkpoint_now_and_then() -> TraceBuilder:
+    return training(0.02, burst=500)
+
+
+@quiet("not_applicable")
 def iterations_were_recorded() -> TraceBuilder:
     return training(by="iterations")
 
 
-@quiet
+@quiet("not_applicable")
 def the_recorded_steps_hold_a_whole_iteration() -> TraceBuilder:
     return training(burst=4)
 
