@@ -18,7 +18,7 @@ from advisor.frames.values import typed
 from advisor.frames.worker_time import worker_time
 from advisor.intervals import summed
 from advisor.privacy import clean_path
-from advisor.reading.program_settings import BF16, STACKS_APART, Autocast, Loader, Recorded
+from advisor.reading.program_settings import BF16, OPTIMIZER_STEPS, STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
 from advisor.timeline.unprofiled import unprofiled
 from advisor.timeline.waits import LOADER
@@ -74,6 +74,8 @@ COLUMNS = (
     flag("deterministic", "deterministic algorithms were asked for; NULL where not recorded", _BY),
     real("backwards_per_step", "", "backward passes per step of the optimizer; as recorded, else as the operators' order tells; "
          "NULL without marks of both"),
+    real("unrecorded_share", "share", "of the program's time, work between bursts of optimizer steps (an evaluation, a rollout) of "
+         "which the recorded steps hold nothing; NULL where not recorded, and where steps come in no bursts", _BY),
     real("unprofiled_step_ns", "ns", "median step of the same run without the profiler; NULL where not recorded", _BY),
     real("profiled_excess_share", "share", "what steps are longer, by medians or by the shortest, the less; NULL under three", _BY),
     flag("stacks_apart", "the stacks are from a pass of their own, and slowed none of these steps; NULL where not recorded", _BY),
@@ -179,10 +181,19 @@ def facts(context: Context) -> dict[str, Any]:
         "autocast": ", ".join(sorted({region.dtype for region in _regions(settings, context)})),
         "compile_modes": ", ".join(sorted({call.mode for call in settings.compiled})),
         "compiled_static": any(call.dynamic is False for call in settings.compiled),
+        "unrecorded_share": _unrecorded(settings, context),
         "unprofiled_step_ns": bare,
         "profiled_excess_share": _excess(context, settings.unprofiled_step_ms),
         "stacks_apart": None if settings.stacks is None else settings.stacks == STACKS_APART,
     }
+
+
+def _unrecorded(settings: Recorded, context: Context) -> float | None:
+    """Return the part of the time that lies between bursts of optimizer steps; None where the recording holds some of it."""
+    steps = len(context.recording.steps)
+    if settings.steps_by != OPTIMIZER_STEPS or (settings.steps_burst is not None and settings.steps_burst <= steps):
+        return None
+    return settings.between_share
 
 
 def _over(part: int | None, whole: int | None) -> float | None:

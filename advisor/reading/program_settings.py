@@ -16,6 +16,8 @@ from advisor.reading.coerce import between, flag, real, word
 
 KEY = "advisor"
 VERSION = 1
+OPTIMIZER_STEPS = "optimizer"
+"""``steps_by`` of steps that end with an optimizer's."""
 STACKS_APART = "second pass"
 """``Recorded.stacks`` where the stacks come from a pass of their own, and slowed none of the steps in the trace."""
 
@@ -281,7 +283,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
     whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
-    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them.
+    watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. An
+    optimizer's steps may come in bursts, which *iterations* hold: ``steps_burst`` is how many steps one has, None where that
+    differs, and ``between_share`` the part of the time without the profiler that lies between them, None where none are seen.
     """
 
     version: int = VERSION
@@ -318,6 +322,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     steps_loop: str | None = None
     steps_skipped: int | None = None
     steps_behind: bool | None = None
+    steps_burst: int | None = None
+    between_share: float | None = None
     backwards_per_step: float | None = None
     batch_width: int | None = None
     batch_longest: int | None = None
@@ -428,6 +434,8 @@ def read(value: Any) -> Recorded | None:
         steps_loop=word(value.get("steps_loop"), _MOST_NAME),
         steps_skipped=between(value.get("steps_skipped"), 1, MOST_STEPS),
         steps_behind=flag(value.get("steps_behind")),
+        steps_burst=between(value.get("steps_burst"), 1, MOST_STEPS),
+        between_share=real(value.get("between_share"), 1.0),
         backwards_per_step=real(value.get("backwards_per_step"), 1e6),
         batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
         batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),

@@ -111,10 +111,10 @@ class Hooks:
         self.remove()
         self.resting = register_optimizer_step_post_hook(self._trains_on)
 
-    def _trains_on(self, *_arguments: Any) -> None:
+    def _trains_on(self, optimizer: Any, *_arguments: Any) -> None:
         if self._steps is not None and self._listening.here():
             self.updates += 1
-            self._steps.trains_on()
+            self._steps.trains_on(self._number_of(optimizer))
 
     def watch_calls(self) -> None:
         """Hear of the calls of modules, from the next one that no other call contains."""
@@ -238,6 +238,10 @@ class Hooks:
                 if self._steps is not None:
                     self._steps.trains = True
             original(optimizer, *args, **options)
+            if self._steps is not None and self._listening.here():
+                self._steps.trains = (
+                    True  # to make the first one takes seconds, in which torch imports what it compiles with
+                )
             step = getattr(type(optimizer), "step", None)
             inner = getattr(step, "advisor", None)
             if inner is not None and self._originals:

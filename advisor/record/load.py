@@ -6,7 +6,9 @@ Linux says both (``/proc/*/task/*/schedstat``, ``/proc/stat``); elsewhere nothin
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +53,25 @@ def now() -> Moment | None:
         return Moment(time.monotonic(), time.process_time(), _of_children(), machine, waited)
     except (OSError, ValueError, IndexError):
         return None
+
+
+def working_clock() -> Callable[[], float]:
+    """Return a clock in s that stands still while the thread that asks for it is ready to run and has no core.
+
+    It may be read in other threads, too. Elsewhere than on Linux it is the usual clock.
+    """
+    try:
+        schedule = os.open(_PROC / "self" / "task" / str(threading.get_native_id()) / "schedstat", os.O_RDONLY)
+    except (OSError, AttributeError):
+        return time.monotonic
+
+    def clock() -> float:
+        try:
+            return time.monotonic() - int(os.pread(schedule, 64, 0).split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return time.monotonic()
+
+    return clock
 
 
 def between(first: Moment | None, last: Moment | None) -> Load | None:

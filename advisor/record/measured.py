@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from advisor.reading.program_settings import Recorded
-from advisor.record.steps import UNITS
+from advisor.record.steps import ITERATIONS, UNITS
 
 WATCHED = 3
 """Steps from which it is decided what a step is, where no recording says how many it took."""
@@ -19,13 +19,15 @@ class Followed:
     """Steps as a recording found them, which a run is to find again: their *unit*, None where it has to find that as well.
 
     *skip* steps are watched before it is decided what a step is. Of turns *loop* names the loop (None: any). *behind*: optimizers
-    step before these steps, and in none of them.
+    step before these steps, and in none of them. Of iterations *burst* is how many steps an optimizer takes in each, None where
+    that differs.
     """
 
     unit: str | None = None
     loop: str | None = None
     skip: int = WATCHED
     behind: bool = False
+    burst: int | None = None
 
     @classmethod
     def of(cls, recorded: Recorded | None) -> Followed:
@@ -33,12 +35,13 @@ class Followed:
         if recorded is None or recorded.steps_by not in UNITS:
             return cls()
         skip = recorded.steps_skipped or WATCHED
-        return cls(recorded.steps_by, recorded.steps_loop, skip, bool(recorded.steps_behind))
+        burst = recorded.steps_burst if recorded.steps_by == ITERATIONS else None
+        return cls(recorded.steps_by, recorded.steps_loop, skip, bool(recorded.steps_behind), burst)
 
     @classmethod
     def parsed(cls, options: Namespace) -> Followed:
         """Return the steps that :meth:`options` name, behind :meth:`declare`."""
-        return cls(options.by, options.loop, options.skip, options.behind)
+        return cls(options.by, options.loop, options.skip, options.behind, options.burst)
 
     @staticmethod
     def declare(parser: ArgumentParser) -> None:
@@ -46,6 +49,7 @@ class Followed:
         parser.add_argument("--by", help="what a step is; else it is found")
         parser.add_argument("--loop", help="name of the loop whose turns are the steps")
         parser.add_argument("--skip", type=int, default=WATCHED, help="steps from which it is decided what a step is")
+        parser.add_argument("--burst", type=int, help="steps of an optimizer that each iteration holds")
         parser.add_argument("--behind", action="store_true", help="behind a training: no optimizer steps in them")
 
     def options(self) -> list[str]:
@@ -53,6 +57,7 @@ class Followed:
         options = ["--skip", str(self.skip)]
         options += ["--by", self.unit] if self.unit else []
         options += ["--loop", self.loop] if self.loop else []
+        options += ["--burst", str(self.burst)] if self.burst else []
         return [*options, *(["--behind"] if self.behind else [])]
 
 

@@ -158,6 +158,11 @@ class Passes:
         self._plan.clear()
         self.watching = False
 
+    def limit(self, steps: int) -> None:
+        """Record so many steps at most, of passes that have not begun: each takes long."""
+        for planned in self._plan:
+            planned.active = min(planned.active, max(steps, 1))
+
     def leave_out_watching(self) -> None:
         """Plan no step in which nothing is recorded."""
         self._plan = [planned for planned in self._plan if planned.name != WATCH]

@@ -17,6 +17,7 @@ import torch
 
 from advisor.reading.program_settings import Recorded
 from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
+from advisor.record.bursts import Iteration
 from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
 from advisor.record.leaving import leave
@@ -24,8 +25,8 @@ from advisor.record.passes import STACK_STEPS, WARMUP, Passes
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
 from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
-from advisor.record.steps import BATCHES, CALLS, OPTIMIZER, TURNS, Steps
-from advisor.record.writing import write
+from advisor.record.steps import BATCHES, CALLS, ITERATIONS, LONGEST_ITERATION, OPTIMIZER, TURNS, Steps
+from advisor.record.writing import amend, write
 from advisor.results.version import __version__
 
 WORDS = {
@@ -33,6 +34,7 @@ WORDS = {
     "batches": "batch",
     "calls": "call of the model",
     "turns": "turn of the loop that calls the model",
+    "iterations": "iteration of the loop around the optimizer's steps",
     "marked": "p.step()",
 }
 MARKED = "marked"
@@ -64,6 +66,12 @@ _LONGEST_HOLD_S = 20.0
 """Seconds from the first sign of a step for which steps that workers' ready batches feed are left out."""
 _LEAST = 3
 """Whole steps from which a second recording stands for the first."""
+_RECORDED_S = 20.0
+"""Seconds of iterations, as they are without the profiler, that a pass records at most."""
+_UNRECORDED = 0.1
+"""Share of the time between bursts of steps from which on it is said that it was not recorded."""
+_BYTES_A_SECOND = 600_000_000
+"""Memory that torch takes to end a pass, for each second of a program of small operators: 60,000 of them, and 10 kB each."""
 _ENOUGH = (40, 1.0)
 """Calls and seconds after which a program that is to stop once it is recorded is taken to do nothing but call."""
 
@@ -102,6 +110,7 @@ class Session:
         self.written: Path | None = None
         self._say = say
         self._settings = Settings()
+        self._working = load.working_clock()
         self._finds_steps = finds_steps
         self._earlier: _Earlier | None = None
         self._anew()
@@ -120,8 +129,11 @@ class Session:
         self._ranks: dict[Path, int] = {}
         """Files that ranks write in place of this session, and when each was last written before they began."""
 
-    def _anew(self, unit: str | None = None) -> None:
-        """Begin with nothing recorded, and look for steps: by *unit*, or by whatever tells of them."""
+    def _anew(self, unit: str | None = None, burst: int | None = None) -> None:
+        """Begin with nothing recorded, and look for steps: by *unit*, or by whatever tells of them.
+
+        Of iterations *burst* is how many steps of an optimizer each holds.
+        """
         self._passes = Passes(self.options.steps, self.options.stacks, self._finish, self._around)
         self._steps: Steps[Any] | None = None
         if self._finds_steps:
@@ -132,9 +144,14 @@ class Session:
                 unit or self.options.unit,
                 hold=self._held_ready,
                 watched=self._is_watched,
+                working=self._working,
+                burst=burst,
+                busy=self._is_busy,
+                fits=self._fits,
             )
             if self.options.unit is None and unit is None:
                 self._steps.follow(self._record_again)
+                self._steps.look_for_iterations(self._record_iterations)
         self._unprofiled: tuple[float, ...] = ()
         self._waits: tuple[float, ...] = ()
         self._growth: int | None = None
@@ -217,6 +234,7 @@ class Session:
         if not before and not self._unprofiled:
             self._profiled_from = time.monotonic()
             self._updates = [self._hooks.updates]
+            self._limit()
             stamps = self._steps.stamps if self._steps else self._marks
             self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
             self._waits = waits(stamps)
@@ -259,6 +277,26 @@ class Session:
 
     def _is_watched(self) -> bool:
         return self._constants is not None and self._constants.watches
+
+    def _limit(self) -> None:
+        """Record fewer steps where they are long iterations."""
+        if self._steps is not None and self._steps.unit == ITERATIONS and self._steps.iteration is not None:
+            self._passes.limit(int(_RECORDED_S / max(self._steps.iteration.seconds, 1e-3)))
+
+    def _is_busy(self) -> bool:
+        """Tell whether the steps that pass now are recorded or watched, and take no usual time."""
+        return self._passes.recording or self._passes.watching
+
+    def _fits(self, iteration: Iteration) -> bool:
+        """Tell whether iterations around an optimizer's bursts should be the steps, and one can be recorded.
+
+        Ranks would not choose alike.
+        """
+        if not iteration.worthwhile or self.options.unit is not None or _exchanges():
+            return False
+        room = memory.available()
+        fits = room is None or iteration.seconds * _BYTES_A_SECOND < room
+        return fits and iteration.seconds <= LONGEST_ITERATION
 
     def _end_watching(self) -> None:
         """End what was watched in the step that ends here."""
@@ -359,8 +397,22 @@ class Session:
             self._passes.discard()
 
     def _end_quietly(self) -> None:
+        self._guarded(self._note_unrecorded)
         self._close()
         self._passes.discard()
+
+    def _note_unrecorded(self) -> None:
+        """Note in the file what lies between bursts of the steps that were recorded, where that showed behind the recording."""
+        iteration = self._steps.iteration if self._steps is not None else None
+        if self._kept is not self._passes or self.written is None or iteration is None or self._unit != OPTIMIZER:
+            return
+        amend(self._target, between_share=self._between(), steps_burst=iteration.steps)
+        if iteration.share >= _UNRECORDED and (iteration.steps or self.options.steps + 1) > self.options.steps:
+            bursts = f"{iteration.steps or 'several'} optimizer steps"
+            self._say(
+                f"{iteration.share:.0%} of the time lies between bursts of {bursts}, and was not recorded "
+                "(an evaluation, a rollout, a checkpoint). Record it with --by iterations."
+            )
 
     # ---- a second recording, in place of the first
 
@@ -368,7 +420,7 @@ class Session:
         """Tell whether what is recorded now may come before what the program is for."""
         if self._steps is None or self._ending or self.options.unit or "timing" not in self._passes.files:
             return False
-        if self._steps.unit == OPTIMIZER:
+        if self._steps.unit in (OPTIMIZER, ITERATIONS):
             # Ranks would not choose alike.
             ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
             return self._steps.follows and not ranks
@@ -381,7 +433,7 @@ class Session:
         self._kept, self._kept_at = self._passes, time.monotonic()
         if self.options.stop:
             return
-        if self._steps is not None and self._steps.unit == OPTIMIZER:
+        if self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             self._hooks.rest()
         else:
             self._hooks.forget_calls()  # no more calls are counted
@@ -390,16 +442,27 @@ class Session:
         """Note a step behind a recording: ask whether it stands now, or where the program is to stop, whether enough were seen."""
         if self._kept is not self._passes:
             self._finish()
-        elif self._steps is not None and self._steps.unit == OPTIMIZER:
+        elif self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             # The training goes on: it is what the program is for.
             if self.options.stop:
-                self._end_quietly()
+                if self._steps.unit == OPTIMIZER and self._steps.may_iterate:
+                    self._steps.follow(self._stop_waiting)  # what comes behind the training is not waited for
+                else:
+                    self._end_quietly()
             else:
                 self._hooks.rest()
         elif self.options.stop:
             self._more += 1
             if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:
                 self._end_quietly()
+
+    def _stop_waiting(self) -> Steps[Any]:
+        """End the program, whose training was recorded and has ended; return the steps, where that does not end it."""
+        assert self._steps is not None  # they called
+        self._steps.follow(None)
+        self._end_quietly()
+        leave()
+        return self._steps
 
     def _record_again(self) -> Steps[Any]:
         """Begin anew, and return the new steps: by a stronger sign, or behind a training that has ended by any.
@@ -415,7 +478,7 @@ class Session:
             self._guarded(self._cut_short)
         if self._over:
             return self._steps
-        if unit == OPTIMIZER or not ended:
+        if unit in (OPTIMIZER, ITERATIONS) or not ended:
             self._earlier = _Earlier(unit, seconds)
         if not ended:
             self._hooks.forget_calls()
@@ -423,6 +486,23 @@ class Session:
         self._anew(OPTIMIZER if unit == BATCHES else None)
         self._steps.trains = trains and not ended
         self._hooks.follow(self._steps)
+        return self._steps
+
+    def _record_iterations(self, iteration: Iteration) -> Steps[Any]:
+        """Begin anew with iterations that hold several of the steps that were recorded; return the new steps, or the old ones."""
+        assert self._steps is not None  # they called
+        if self._over or self._kept is not self._passes:
+            return self._steps
+        self._steps.follow(None)
+        self._steps.look_for_iterations(None)
+        self._earlier = _Earlier(OPTIMIZER, 0.0)
+        self._began_at, self._profiled_from, self._profiled_to = None, 0.0, 0.0
+        self._anew(ITERATIONS, iteration.steps)
+        self._steps.trains = True
+        self._steps.follow(self._record_again)
+        self._hooks.follow(self._steps)
+        if self._hooks.resting is not None:
+            self._hooks.install(calls=False)
         return self._steps
 
     def _await_quiet(self) -> None:
@@ -458,6 +538,8 @@ class Session:
         """
         enough = self._passes.steps.get("timing", 0) >= min(_LEAST, self.options.steps)
         unit = self._steps.unit if self._steps is not None else None
+        if unit == ITERATIONS and earlier.unit == OPTIMIZER:
+            return self._passes.steps.get("timing", 0) > 0
         batches = unit == BATCHES and earlier.unit != OPTIMIZER
         trained = self._trained_before if unit == OPTIMIZER else 0.0
         return enough and (batches or self._seconds() + trained > earlier.seconds)
@@ -517,6 +599,8 @@ class Session:
             steps_loop=self._hooks.loop,
             steps_skipped=max(self.options.skip, 1) if self._steps is not None else None,
             steps_behind=self._behind() or None,
+            steps_burst=self._steps.burst if self._steps is not None else None,
+            between_share=self._between(),
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             unprofiled_wait_ms=self._waits if any(self._waits) else (),
@@ -532,6 +616,11 @@ class Session:
             workers_cores=shares.workers_cores if shares else None,
             stacks=stacks,
         )
+
+    def _between(self) -> float | None:
+        """Return the part of the time that lies between bursts of an optimizer's steps; None where none come in bursts."""
+        iteration = self._steps.iteration if self._steps is not None else None
+        return round(iteration.share, 4) if iteration is not None else None
 
     def _behind(self) -> bool:
         """Tell whether optimizers stepped before the recorded steps, and in none of them."""

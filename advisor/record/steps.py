@@ -4,15 +4,20 @@ A step of a training loop ends with the optimizer's step; where batches of a loa
 loop asks for its next batch, so that the wait for a batch falls into the step that the batch feeds. Without an optimizer a
 step is a batch, and without a loader a turn of the outermost loop around the calls of modules that goes on turning: one that
 calls a decoder for each token stands in one that takes the next prompt. Where that comes to the same, it is a call of the model.
+Where an optimizer's steps come in bursts with much other work between them, a step is an iteration of the loop around: from the end
+of one burst to the end of the next.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-OPTIMIZER, BATCHES, CALLS, TURNS = UNITS = ("optimizer", "batches", "calls", "turns")
+from advisor.record.bursts import Bursts, Iteration
+
+OPTIMIZER, BATCHES, CALLS, TURNS, ITERATIONS = UNITS = ("optimizer", "batches", "calls", "turns", "iterations")
 # Batches without a backward pass, in a program that has an optimizer: an evaluation before the training, up to this many.
 # Beyond it no training follows, or it runs where nobody sees it, as in the replays of a CUDA graph.
 PATIENCE = 50
@@ -26,6 +31,18 @@ WAIT, LONGEST_WAIT = (40, 1.0), (1000, 10.0)
 SHORTEST_QUIET = 1.0
 # Seconds that a step may take longer in which the recorder looks at each operator.
 LONGEST_WATCHED = 10.0
+# Seconds of an iteration up to which it is recorded as a step, and in all which are watched before; iterations that are at least.
+LONGEST_ITERATION, LONGEST_LEAD, LEAST_LEAD = 10.0, 5.0, 3
+# Times the longest pause before an optimizer's step (the first, behind the optimizer's making, too) after which none like it is to
+# come, and seconds of a pause beyond which that is not waited for. A pause is some times as long as usual. Seconds behind a
+# recording for which one is waited for, at the least and at the most. Where iterations are the steps, the training has ended when
+# nothing steps for so many times as long as one takes: they are recorded meanwhile.
+PATIENCE_OF_PAUSES, LONGEST_PAUSE, PAUSE, LEAST_WAITED, MOST_WAITED = 5.0, 3.0, 3.0, 0.5, 20.0
+PATIENCE_OF_ITERATIONS = 10.0
+# Times the usual time from step to step for which several optimizers are watched: whether one steps more often than another.
+MOST_IN_TURN = 40.0
+# Steps of one optimizer of which it is watched whether they come in bursts.
+MOST_WATCHED = 5000
 
 Stamp = TypeVar("Stamp")
 
@@ -36,7 +53,10 @@ class Steps(Generic[Stamp]):
     The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
     unless *unit* says so. While *watched* is true the recorder looks at each operator, and a step takes longer. *trained* is
     called in place of all else where an optimizer steps, if the steps are of something behind a training. *clock* stamps
-    the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
+    the boundaries of that time, *now* tells the time in s, *working* the same without waits for a core. Of iterations *burst* is
+    how many steps the optimizer takes in one, None where that is to be found. *busy* tells that steps are recorded, and take no
+    usual time; *fits* whether iterations that were found may be the steps.
+    Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
     ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
     ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
     ``trained_until``, when an optimizer last stepped.
@@ -52,19 +72,41 @@ class Steps(Generic[Stamp]):
         hold: Callable[[], bool] = lambda: False,
         watched: Callable[[], bool] = lambda: False,
         trained: Callable[[], None] | None = None,
+        working: Callable[[], float] | None = None,
+        burst: int | None = None,
+        busy: Callable[[], bool] = lambda: False,
+        fits: Callable[[Iteration], bool] = lambda iteration: iteration.worthwhile,
     ) -> None:
         self.skip = max(skip, 1)
         self.unit = unit
-        self.trains = False
+        self.burst = burst
+        self.iteration: Iteration | None = None  # the iterations around bursts that were found last, steps or not
+        self._worked_last = (
+            0.0  # when an optimizer stepped last, or the recording of a step was done, by the time worked
+        )
+        self._worked_until: float | None = None  # when an optimizer stepped last, else when it was made
+        self._longest_pause = 0.0  # seconds, before a step of an optimizer
         self.backwards = 0
         self.has_others = False  # whether another optimizer than the first took steps
         self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
         self._boundary = boundary
         self._clock = clock
         self._now = now
+        self._working = working or now
         self._hold = hold
         self._watched = watched
         self._trained = trained
+        self._busy, self._fits = busy, fits
+        self._bursts: dict[int, Bursts] | None = {} if unit is None or (unit == ITERATIONS and burst is None) else None
+        self._stepped_last: int | None = None  # the optimizer
+        self._paused_until = -math.inf  # when the last pause ended
+        self._in_burst = 0  # steps of the burst so far
+        self._before: float | None = None  # when the optimizer of the iterations stepped last
+        self._apart = 0.0
+        self._usual_from = -math.inf  # when steps began to take their usual time
+        self._watched_from: float | None = None
+        self._misplaced: set[bool] = set()  # where bursts that should be equal began, and did not
+        self._on_iterations: Callable[[Iteration], Steps[Stamp]] | None = None
         self.first_at: float | None = None
         self._successor: Callable[[], Steps[Stamp]] | None = None
         self._begun = False
@@ -79,6 +121,7 @@ class Steps(Generic[Stamp]):
         self._others: dict[int, list[Stamp]] = {}  # stamps of other optimizers' steps since the last of the first
         self.trained_until: float | None = None  # when an optimizer stepped last, or the recording of a step was done
         self._paused = 0.0  # seconds that recording took, the steps themselves left out
+        self._trains = False
         self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in UNITS}}
 
     @property
@@ -87,6 +130,17 @@ class Steps(Generic[Stamp]):
         if self.unit is None:
             return []
         return self._stamps["fed" if self.unit == OPTIMIZER and self.fed else self.unit]
+
+    @property
+    def trains(self) -> bool:
+        """True once an optimizer exists."""
+        return self._trains
+
+    @trains.setter
+    def trains(self, trains: bool) -> None:
+        self._trains = trains
+        if trains and self.trained_until is None:
+            self._worked_until = self._usual_from = self._working()
 
     def count(self, unit: str) -> int:
         """Count *unit* so far: batches, steps of the first optimizer, calls."""
@@ -102,10 +156,16 @@ class Steps(Generic[Stamp]):
     @property
     def quiet(self) -> bool:
         """True once no optimizer has stepped for longer than the training took: it has ended, and something else goes on."""
-        if self.trained_until is None or self._counts[OPTIMIZER] < 2 or self.unit not in (None, OPTIMIZER):
+        if self.trained_until is None or self._counts[OPTIMIZER] < 2 or self.unit not in (None, OPTIMIZER, ITERATIONS):
             return False
         longer = LONGEST_WATCHED if self._watched() else 0.0
-        return self._now() - self.trained_until > max(self.trained_for, SHORTEST_QUIET) + longer
+        # What lies between two bursts is no end.
+        pause = PATIENCE_OF_PAUSES * self._pause
+        if self.unit == ITERATIONS and self.iteration is not None:
+            pause = PATIENCE_OF_ITERATIONS * self.iteration.seconds
+        # On a busy machine a pause takes longer, and is none.
+        waited = min(self._now() - self.trained_until, self._working() - self._worked_last)
+        return waited > max(self.trained_for, SHORTEST_QUIET, pause) + longer
 
     def follow(self, successor: Callable[[], Steps[Stamp]] | None) -> None:
         """Have *successor* called at the first sign that is stronger than the one that these steps were found by.
@@ -148,13 +208,14 @@ class Steps(Generic[Stamp]):
         if self._trained is not None:
             self._trained()
             return
-        if self._successor is not None and self.unit not in (None, OPTIMIZER):
+        if self._successor is not None and self.unit not in (None, OPTIMIZER, ITERATIONS):
             self._successor().stepped(optimizer)
             return
         self._trained_at = self._counts[BATCHES]
-        self.trained_until = self._now()
         if self._marker is None:
             self._marker = optimizer
+        if self._in_iterations(optimizer):
+            return
         if optimizer != self._marker and not self._succeeds(optimizer):
             self.has_others = True
             return
@@ -169,9 +230,157 @@ class Steps(Generic[Stamp]):
         if self.unit == OPTIMIZER and self.fed is False:
             self._begin()
 
-    def trains_on(self) -> None:
+    def trains_on(self, optimizer: int) -> None:
         """Note that an optimizer stepped, where its steps are recorded already."""
-        self.trained_until = self._now()
+        self._recorded_instead(self._note(optimizer))
+
+    # ---- iterations around bursts of an optimizer's steps
+
+    def look_for_iterations(self, found: Callable[[Iteration], Steps[Stamp]] | None) -> None:
+        """Have *found* called where steps of an optimizer were recorded, and turn out to be parts of iterations to record.
+
+        What it returns is told of the optimizer's step in place of these.
+        """
+        self._on_iterations = found
+
+    @property
+    def may_iterate(self) -> bool:
+        """True while the end of a pause may be near: iterations that have begun to show would be recorded in place of these."""
+        several = MOST_IN_TURN * self._usual if self._bursts and self.has_others else 0.0
+        if not several and not self._pause:
+            return False
+        now = self._working()
+        patience = max(PATIENCE_OF_PAUSES * self._pause, several, LEAST_WAITED)
+        return now - max(self._paused_until, self._usual_from) < patience and now - self._usual_from < MOST_WAITED
+
+    @property
+    def _usual(self) -> float:
+        """Seconds between two steps of an optimizer in a burst; 0.0 where that is not known."""
+        return min((bursts.usual for bursts in list((self._bursts or {}).values()) if bursts.usual), default=0.0)
+
+    @property
+    def _pause(self) -> float:
+        """Seconds of the longest pause before a step of an optimizer; 0.0 where none is much longer than usual."""
+        usual = self._usual
+        return min(self._longest_pause, LONGEST_PAUSE) if usual and self._longest_pause > PAUSE * usual else 0.0
+
+    def _in_iterations(self, optimizer: int) -> bool:
+        """Note when an optimizer stepped; tell whether iterations around its bursts are the steps, or are from here on."""
+        found = self._note(optimizer)
+        if self.unit == ITERATIONS and (self.burst or self._apart):
+            self._step_of_iteration(optimizer)
+            return True
+        if self._begun:
+            return self._recorded_instead(found)
+        if found is None or not self._is_step(found):
+            return False
+        self._count_iterations(found)
+        return True
+
+    def _note(self, optimizer: int) -> Iteration | None:
+        """Note when an optimizer stepped; return the iterations around its bursts as this step begins one."""
+        now, worked, before = self._now(), self._working(), self._worked_until
+        self.trained_until = now
+        self._worked_until = self._worked_last = worked
+        last, self._stepped_last = self._stepped_last, optimizer
+        if self._bursts is None:
+            return None
+        if self._busy():
+            for bursts in self._bursts.values():
+                bursts.interrupt()
+            self._worked_until = None
+            return None
+        if before is None:
+            self._usual_from = worked
+        else:
+            self._longest_pause = max(self._longest_pause, worked - before)
+            self._paused_until = worked if worked - before > self._longest_pause / PAUSE else self._paused_until
+        bursts = self._bursts.setdefault(optimizer, Bursts(optimizer))
+        found = bursts.stepped(worked, others=last is not None and last != optimizer)
+        # A chance between two bursts makes equal ones look unequal.
+        if found is not None and (found.steps or self.iteration is None or not self.iteration.steps):
+            self.iteration = found
+        if bursts.count > MOST_WATCHED:
+            self._bursts = None
+        return found
+
+    def _is_step(self, found: Iteration) -> bool:
+        """Tell whether iterations that were *found* are to be the steps."""
+        return (self.unit in (None, OPTIMIZER) and self._fits(found)) or self.unit == ITERATIONS
+
+    def _recorded_instead(self, found: Iteration | None) -> bool:
+        """Have iterations that were *found* recorded in place of what was; tell whether they are."""
+        if found is None or self._on_iterations is None or not self._is_step(found):
+            return False
+        later = self._on_iterations(found)
+        if later is self:
+            return False
+        later.trained_until, later._worked_last = self.trained_until, self._worked_last
+        later._count_iterations(found)
+        return True
+
+    def _count_iterations(self, found: Iteration) -> None:
+        """Take for the steps the iterations that were *found*, with those of them that lie behind."""
+        stamps = self._stamps[OPTIMIZER] if self._marker == found.optimizer else []
+        self.unit, self.burst, self._apart, self._marker = ITERATIONS, found.steps, found.apart, found.optimizer
+        self._bursts, self.fed, self._pending = None, False, False
+        self.iteration = found
+        # The step that began this burst is not stamped yet: the one before it is the last of the burst before.
+        # Of unequal bursts the first step is what ends an iteration.
+        back = found.ends if found.steps else [each - 1 for each in found.ends]
+        ends = [stamps[-each] for each in back if 0 < each <= len(stamps)]
+        self._stamps[ITERATIONS], self._counts[ITERATIONS] = ends, len(ends)
+        self._stamps[OPTIMIZER], self._stamps["fed"] = [], []
+        self._in_burst, self._before = 1, self._working()
+        self._watched_from = self._watched_from if ends else None
+        if found.steps is None:
+            self._end_iteration()
+
+    def _step_of_iteration(self, optimizer: int) -> None:
+        """Note a step of an optimizer where iterations are the steps: the last one of a burst ends one.
+
+        Where bursts differ in length, the first one of the next burst does.
+        """
+        if optimizer != self._marker:
+            waiting = self._others.setdefault(optimizer, [])
+            waiting.append(self._clock())
+            if not self._begun and len(waiting) >= SUCCESSION * (self.burst or SUCCESSION):
+                self._marker, self._in_burst = optimizer, 0
+                self._others.clear()
+            return
+        self._others.clear()
+        now, before = self._working(), self._before
+        self._before = now
+        self._counts[OPTIMIZER] += 1
+        self._in_burst += 1
+        begins = before is not None and now - before > self._apart
+        if self.burst and not self._begun and self.iteration is not None and not self.iteration.others:
+            self._doubt(begins)
+        if self.burst is None:
+            if begins:
+                self._end_iteration()
+        elif self._in_burst >= self.burst:
+            self._in_burst = 0
+            self._end_iteration()
+
+    def _doubt(self, begins: bool) -> None:
+        """Take bursts for unequal where one begins within what should be a burst, and none where one should."""
+        if begins == (self._in_burst == 1):
+            return
+        self._misplaced.add(begins)
+        if len(self._misplaced) > 1:
+            self.burst, self._watched_from = None, None
+            self._stamps[ITERATIONS], self._counts[ITERATIONS] = [], 0
+
+    def _end_iteration(self) -> None:
+        self._count(ITERATIONS)
+        now = self._now()
+        if self._watched_from is None:
+            self._watched_from = now
+        watched = self._counts[ITERATIONS] - 1
+        if watched >= self.skip or (watched >= LEAST_LEAD and now - self._watched_from > LONGEST_LEAD):
+            self._begin()
+            self._before = self._working()
 
     def _succeeds(self, optimizer: int) -> bool:
         """Make another optimizer the one that marks the steps, once it alone has taken :data:`SUCCESSION` of them."""
@@ -286,5 +495,5 @@ class Steps(Generic[Stamp]):
         if self.trained_until is not None:
             now = self._now()
             self._paused += now - before
-            if self.unit == OPTIMIZER:
-                self.trained_until = now
+            if self.unit in (OPTIMIZER, ITERATIONS):
+                self.trained_until, self._worked_last = now, self._working()

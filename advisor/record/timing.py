@@ -91,8 +91,10 @@ class Run:
         """When the machine's speed was looked at last."""
 
         from advisor.record.hooks import Hooks
+        from advisor.record.load import working_clock
         from advisor.record.settings import Settings
 
+        self._working = working_clock()
         self._followed = followed
         self._settings = Settings()
         self._steps = self._sought()
@@ -170,7 +172,15 @@ class Run:
     def _sought(self) -> Steps[_Stamp]:
         followed = self._followed
         trained = self._trained if followed.behind else None
-        return Steps(followed.skip, self._boundary, _stamp, followed.unit, trained=trained)
+        return Steps(
+            followed.skip,
+            self._boundary,
+            _stamp,
+            followed.unit,
+            trained=trained,
+            working=self._working,
+            burst=followed.burst,
+        )
 
     def _trained(self) -> None:
         """Look for steps anew: what came before an optimizer's step is not what was recorded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import socket
@@ -47,6 +48,7 @@ _ROOT = frozenset(
     ]
 )
 _ARGS = b'"args"'
+_EVENTS = b',\n"traceEvents": [\n'
 _LEVEL = 2
 _NONE = ("", "", "")
 
@@ -142,7 +144,7 @@ def write(
             KEY.encode(),
             b'": ',
             msgspec.json.encode(settings),
-            b',\n"traceEvents": [\n',
+            _EVENTS,
             _anonymous(body),
             b"\n]}\n",
         ]
@@ -150,6 +152,17 @@ def write(
     data = igzip.compress(out, _LEVEL) if path.suffix == ".gz" else out
     files.write(path, data)
     return len(data)
+
+
+def amend(path: Path, **settings: float | int | None) -> None:
+    """Put *settings* into a trace that :func:`write` wrote, in place of those of their names."""
+    data = path.read_bytes()
+    text: bytes = gzip.decompress(data) if path.suffix == ".gz" else data
+    end = text.index(_EVENTS)
+    root = msgspec.json.decode(text[:end] + b"}")
+    root[KEY] |= {name: value for name, value in settings.items() if value is not None}
+    text = msgspec.json.encode(root)[:-1] + text[end:]
+    files.write(path, igzip.compress(text, _LEVEL) if path.suffix == ".gz" else text)
 
 
 def _with_stack(event: bytes, stack: str, name: str = CALL_STACK) -> bytes:

@@ -1,0 +1,185 @@
+"""Bursts of an optimizer's steps, and the iterations that are steps where much lies between bursts: no torch is needed to tell."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from advisor.record.bursts import Bursts, Iteration
+from advisor.record.measured import Followed
+from advisor.record.steps import Steps
+
+
+def found(intervals: list[float], others: list[int] | None = None) -> Iteration | None:
+    """The iterations of steps of one optimizer so many seconds apart; *others*: the steps that other optimizers step before."""
+    bursts, now = Bursts(1), 0.0
+    bursts.stepped(now, others=False)
+    for number, interval in enumerate(intervals, 1):
+        now += interval
+        bursts.stepped(now, others=number in (others or ()))
+    return bursts.found
+
+
+def test_a_rollout_between_four_updates_and_the_next_four() -> None:
+    # Updates take 1 s each, a rollout 10: an interval of 11. Of 14 s an iteration 10 lie between bursts.
+    iteration = found([1, 1, 1, 11] * 4)
+    assert iteration is not None
+    assert (iteration.steps, iteration.seconds) == (4, 14)
+    assert iteration.share == pytest.approx(10 / 14)
+    assert iteration.worthwhile
+
+
+@pytest.mark.parametrize(("validation", "worthwhile"), [(5, False), (12, True)])
+def test_a_validation_is_the_steps_only_where_it_takes_long(validation: int, worthwhile: bool) -> None:
+    """Epochs of twenty steps of 1 s: the end of one that takes 5 s is 20 % of the time, one of 12 s 37.5 %."""
+    iteration = found([*[1.0] * 19, 1.0 + validation] * 3)
+    assert iteration is not None
+    assert iteration.share == pytest.approx(validation / (20 + validation))
+    assert iteration.worthwhile == worthwhile
+
+
+def test_a_critic_of_a_gan_steps_five_times_for_one_step_of_the_generator() -> None:
+    """A sixth of the time lies between the critic's bursts: the generator's step."""
+    iteration = found([1, 1, 1, 1, 2] * 3, others=[5, 10, 15])
+    assert iteration is not None
+    assert (iteration.steps, iteration.worthwhile) == (5, True)
+    assert iteration.share == pytest.approx(1 / 6)
+
+
+def test_two_optimizers_that_step_in_turn_come_in_no_bursts() -> None:
+    assert found([2.0] * 12, others=list(range(1, 13))) is None
+
+
+@pytest.mark.parametrize(
+    "intervals",
+    [
+        [1.0] * 40,
+        [1, 1, 9, 1, 1, 1, 1, 1, 9, 1, 1, 1],  # a log line, a collection of garbage: now and then
+        [1, 4, 1, 3, 1, 2.5, 1, 3.5, 2.2, 1, 1, 4, 1, 2.1, 1, 3, 1, 1] * 4,
+        [1, 2, 1.5, 3, 1, 2.5, 1, 1.2, 3.5, 1, 2, 1, 3],  # sequences of differing length
+    ],
+)
+def test_steps_that_come_in_no_bursts(intervals: list[float]) -> None:
+    assert found(intervals) is None
+
+
+def test_a_chance_between_bursts_does_not_hide_them() -> None:
+    """A step of 30 s among the first, and one of 4 s within a burst."""
+    iteration = found([1, 30, 1, 1, 1, 11, 1, 1, 4, 1, 1, 11, 1, 1, 1, 1, 1, 11, 1, 1, 1, 1, 1, 11])
+    assert iteration is not None
+    assert iteration.steps == 6
+
+
+def test_bursts_of_differing_length_are_told_where_they_are_far_apart() -> None:
+    """Updates that end early: bursts of 3, 5, 2, 4 and 3 steps."""
+    lengths = [3, 5, 2, 4, 3]
+    iteration = found([each for length in lengths for each in [*[1.0] * (length - 1), 40.0]])
+    assert iteration is not None
+    assert iteration.steps is None
+    assert iteration.worthwhile
+    assert 3 < iteration.apart < 13  # in the middle of 1 and 40 s, as factors go
+
+
+class Loop:
+    """Plays bursts of an optimizer's steps to ``steps``; ``log`` holds ``o`` for a step, ``.`` for a second of other work and ``|``
+    where a step begins."""
+
+    def __init__(self, skip: int = 2, unit: str | None = None, burst: int | None = None, second: float = 1.0) -> None:
+        self.log, self.now, self.second = "", 0.0, second
+        ticks = count()
+        self.steps: Steps[int] = Steps(
+            skip, self._boundary, lambda: next(ticks), unit, now=lambda: self.now, burst=burst
+        )
+        self.steps.trains = True
+
+    def _boundary(self) -> None:
+        self.log += "|"
+
+    def play(self, text: str) -> str:
+        for letter in text:
+            self.now += self.second if letter == "." else 0.1 * self.second
+            self.log += letter
+            if letter in "op":
+                self.steps.stepped("op".index(letter))
+        return self.log
+
+
+@pytest.mark.parametrize(("second", "watched"), [(0.1, 12), (1.0, 7)])
+def test_an_iteration_ends_with_its_burst(second: float, watched: int) -> None:
+    """Eleven iterations are watched, between the ends of twelve bursts; of long ones what makes 5 s."""
+    loop = Loop(skip=11, second=second)
+    log = loop.play("..ooo" * 12)
+    assert loop.steps.unit == "iterations"
+    parts = log.split("|")
+    assert parts[0].count("ooo") == watched
+    assert all(part.endswith(".ooo") and part.count("ooo") == 1 for part in parts[1:-1])
+    assert len(loop.steps.stamps) == watched
+
+
+def test_bursts_of_differing_length_end_an_iteration_with_the_first_step_of_the_next() -> None:
+    loop = Loop(skip=30)
+    bursts = [3, 5, 2, 4, 3, 4, 2, 3] * 6
+    log = loop.play("".join("....." + "o" * length for length in bursts))
+    assert loop.steps.unit == "iterations"
+    assert loop.steps.burst is None
+    assert log.count("|") > 5
+    assert all(part.startswith("o") and ".....o" in part for part in log.split("|")[1:-1])
+
+
+def test_bursts_that_were_equal_by_chance_are_told_to_differ() -> None:
+    loop = Loop(skip=30, second=0.1)
+    bursts = [5, 5, 5, 3, 6, 4, 5, 2, 7, 3, 4] * 5
+    log = loop.play("".join("....." + "o" * length for length in bursts))
+    assert loop.steps.burst is None
+    assert all(part.startswith("o") and ".....o" in part for part in log.split("|")[1:-1])
+
+
+def test_iterations_that_a_recording_found_are_found_again() -> None:
+    """A fix makes the rollout short; what an iteration is stays."""
+    log = Loop(skip=2, unit="iterations", burst=3).play("ooo" * 5)
+    assert log == "ooo" * 3 + "|" + "ooo|" * 2
+    followed = Followed("iterations", None, 2, burst=3)
+    assert followed.options() == ["--skip", "2", "--by", "iterations", "--burst", "3"]
+
+
+def test_an_epoch_of_plain_steps_stays_one() -> None:
+    """Ten steps and a second of validation: half as much as they take at most."""
+    loop = Loop(skip=5)
+    log = loop.play(("o" * 30 + ".") * 5)
+    assert loop.steps.unit == "optimizer"
+    assert log.startswith("ooooo|o|o")
+    assert loop.steps.iteration is not None
+    assert loop.steps.iteration.share == pytest.approx(1 / 4)
+
+
+def test_bursts_that_show_behind_a_recording_are_recorded_in_its_place() -> None:
+    first, later = Loop(skip=2), Loop(unit="iterations", burst=12)
+    later.play("")
+    first.steps.look_for_iterations(lambda iteration: later.steps)
+    first.play("....." + "o" * 12)
+    assert first.steps.unit == "optimizer"
+    first.play(("....." + "o" * 12) * 2)
+    assert later.steps.unit == "iterations"
+    assert later.steps.burst == 12
+    assert later.steps.count("optimizer") == 0  # the first of its burst told of it
+
+
+def test_a_rollout_as_long_as_the_first_is_no_end_of_the_training() -> None:
+    """The rollout before the first burst took 2 s and its first step 0.1 s: five times that is waited for the next."""
+    loop = Loop(skip=2)
+    loop.play("..oooo")
+    loop.now += 10.4
+    assert not loop.steps.quiet
+    loop.now += 0.2
+    assert loop.steps.quiet
+
+
+def test_a_pause_like_one_before_is_waited_for() -> None:
+    loop = Loop(skip=20)
+    assert not loop.steps.may_iterate
+    loop.play("..oooo")
+    loop.now += 10.1  # the rollout and the first step took 2.1 s, and 0.3 s have passed since
+    assert loop.steps.may_iterate
+    loop.now += 0.2
+    assert not loop.steps.may_iterate
