@@ -41,6 +41,8 @@ _CONVERTS = frozenset({"aten::to", "aten::_to_copy"})
 """Conversions: those of autocast go over the weights of each layer, in each call, and are for cpu/cast-weights to say."""
 _READS = frozenset({"aten::_local_scalar_dense", "aten::is_nonzero"})
 _SETS = frozenset({"aten::cat", "aten::stack"})
+_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::mv", "aten::dot"})
+"""Products of matrices: of two that hold samples, they take each of one with each of the other."""
 _MOST_GLIMPSES = 8
 
 Marks = tuple[int | None, int | None, int | None, int | None]
@@ -294,6 +296,8 @@ class Compared:
         picked = any(value.picked for value in read)
         if picks and not picked:
             picked = marks[1] is not None
+        elif picked and not picks and self._mixes(name, parts):
+            marks[1] = None
         return _Value(
             (marks[0], marks[1], marks[2], marks[3]),
             picked=picked,
@@ -303,6 +307,14 @@ class Compared:
             drawn=any(value.drawn for value in read),
             derived=any(value.derived for value in read),
         )
+
+    def _mixes(self, name: str, parts: Iterable[Any]) -> bool:
+        """Tell whether an operator takes samples of a batch together: which others are in the batch changes what it makes."""
+        held = [part for part in parts if isinstance(part, self._torch.Tensor) and part.dim()]
+        shapes = [tuple(part.shape) for part in held if self._value(part).picked]
+        if name in _PRODUCTS:
+            return len(shapes) > 1
+        return any(_pairs(one, other) for at, one in enumerate(shapes) for other in shapes[at + 1 :])
 
     def _describe(self, part: Any, texts: list[tuple[Any, ...]], read: list[_Value]) -> None:
         torch = self._torch
@@ -464,6 +476,15 @@ def _part(tensor: Any) -> tuple[Any, ...] | None:
     if count * tensor.element_size() >= tensor.untyped_storage().nbytes():
         return None
     return str(tensor.dtype), tuple(tensor.shape[1:])
+
+
+def _pairs(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Tell whether two shapes broadcast against each other, from the first dimension on: a number for each pair of samples."""
+    rank = max(len(one), len(other))
+    sizes = list(zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other, strict=True))
+    if sizes[0][0] > 1:
+        sizes = [(right, left) for left, right in sizes]
+    return sizes[0][0] == 1 < sizes[0][1] and any(right == 1 < left for left, right in sizes)
 
 
 def _first_alone(torch: Any, name: str, args: Any) -> bool:
