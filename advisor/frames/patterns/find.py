@@ -32,6 +32,7 @@ from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.metric_ranges import metric_ranges
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.one_hot_loss import one_hot_losses
+from advisor.frames.patterns.ordered_pairs import ordered_pairs
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
@@ -86,6 +87,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     expanded_copies,
     repeated_slices,
     pairwise,
+    ordered_pairs,
     repeated_copies,
     repeated_rows,
     shifted_buffers,
