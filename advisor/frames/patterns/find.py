@@ -17,6 +17,7 @@ from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.copied_model import copied_models
 from advisor.frames.patterns.dense_embedding import dense_embeddings
+from advisor.frames.patterns.diagonal import diagonals
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
@@ -88,6 +89,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     repeated_slices,
     pairwise,
     ordered_pairs,
+    diagonals,
     repeated_copies,
     repeated_rows,
     shifted_buffers,
