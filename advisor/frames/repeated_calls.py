@@ -93,8 +93,8 @@ def _run_again(context: Context) -> Bools:
     _, of, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     own = np.full(host.size, -1, np.int64)
     own[node[at]] = count[of.ravel()] > 1
-    again = host.flow(own) > 0
-    return again
+    found: Bools = host.flow(own) > 0
+    return found
 
 
 def _spared(context: Context, cost: Ints) -> npt.NDArray[np.float64]:

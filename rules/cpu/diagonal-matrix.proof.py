@@ -54,7 +54,13 @@ def steps(
 
 
 # 3 ms, of which scaling leaves 0.02 ms and 2 ns for each of two times 512 x 512 numbers: 1.07 ms.
-@fires(cost_ms=3.0, cost_share=0.3, occurrences=3, op="aten::diag_embed", fix="Scale rows and columns by the diagonal itself")
+@fires(
+    cost_ms=3.0,
+    cost_share=0.3,
+    occurrences=3,
+    op="aten::diag_embed",
+    fix="Scale rows and columns by the diagonal itself",
+)
 def a_matrix_scaled_on_both_sides() -> TraceBuilder:
     return steps(DIAG, ("aten::mm", [SQUARE, SQUARE]), ("aten::mm", [SQUARE, SQUARE]))
 
@@ -118,5 +124,5 @@ def no_stacks_recorded() -> TraceBuilder:
 
 @edge
 def three_percent_of_the_step(over: bool) -> TraceBuilder:
-    """92.5 % of what is left of 2 times 190 or 180 us without 20 us and 2 ns for each of 512 x 16 numbers, of 10 ms: 3.18 or 2.99 %."""
+    """92.5 % of 2 times 190 or 180 us without 20 us and 2 ns for each of 512 x 16 numbers, of 10 ms: 3.18 or 2.99 %."""
     return steps(DIAG, ("aten::mm", [SQUARE, [N, 16]]), us=190 if over else 180)

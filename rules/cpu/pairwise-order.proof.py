@@ -86,7 +86,12 @@ def a_triangle_of_ones() -> TraceBuilder:
 # The mask is of positions; the scores have the same shape and numbers of their own.
 @quiet
 def a_causal_mask_of_scores() -> TraceBuilder:
-    return steps(("aten::mm", [[N, 64], [64, N]], ["", ""]), GREATER, ("aten::masked_fill", [PAIRS, PAIRS, []], ["", "", ""]), SUM)
+    return steps(
+        ("aten::mm", [[N, 64], [64, N]], ["", ""]),
+        GREATER,
+        ("aten::masked_fill", [PAIRS, PAIRS, []], ["", "", ""]),
+        SUM,
+    )
 
 
 @quiet
@@ -97,7 +102,13 @@ def a_mask_of_scores_of_several_heads() -> TraceBuilder:
 @quiet
 def a_loss_of_differences() -> TraceBuilder:
     difference: Step = ("aten::sub", [COLUMN, ROW, []], ["", "", "1"])
-    return steps(GREATER, difference, ("aten::softplus", [PAIRS, [], []], ["", "1", "20"]), ("aten::mul", [PAIRS, PAIRS], ["", ""]), SUM)
+    return steps(
+        GREATER,
+        difference,
+        ("aten::softplus", [PAIRS, [], []], ["", "1", "20"]),
+        ("aten::mul", [PAIRS, PAIRS], ["", ""]),
+        SUM,
+    )
 
 
 @quiet
@@ -123,7 +134,9 @@ def a_mask_that_nothing_sums() -> TraceBuilder:
 
 @quiet
 def coordinates_that_are_compared() -> TraceBuilder:
-    return steps(("aten::ge", [[N, 1, 3], [1, N, 3]], ["", ""]), ("aten::sum", [[N, N, 3], [], [], []], ["", "[1]", "False", ""]))
+    return steps(
+        ("aten::ge", [[N, 1, 3], [1, N, 3]], ["", ""]), ("aten::sum", [[N, N, 3], [], [], []], ["", "[1]", "False", ""])
+    )
 
 
 @quiet("not_applicable")
@@ -141,7 +154,9 @@ def eight_times_the_operands(over: bool) -> TraceBuilder:
     """128 and 128 rows give 16,384 pairs, the least that counts, 64 times 256; 127 and 128 give fewer."""
     rows = 128 if over else 127
     whole = [rows, 128]
-    return steps(("aten::ge", [[rows, 1], [1, 128]], ["", ""]), ("aten::sum", [whole, [], [], []], ["", "[1]", "False", ""]))
+    return steps(
+        ("aten::ge", [[rows, 1], [1, 128]], ["", ""]), ("aten::sum", [whole, [], [], []], ["", "[1]", "False", ""])
+    )
 
 
 @edge

@@ -163,7 +163,7 @@ def test_samples_that_meet_others_of_their_batch(meet: str, count: int) -> None:
         elif meet == "product":
             x @ x.T
         else:
-            x.unsqueeze(2) > x.unsqueeze(1)
+            x.unsqueeze(2).gt(x.unsqueeze(1))
         update(x, labels[index])
 
     found = watched(step, trains=True)

@@ -63,8 +63,8 @@ def diagonals(tree: Tree) -> Occurrences | None:
     ops = worked(tree, own, backward=np.ones(len(found), np.bool_))
     took = ops.total(_own_time(tree), len(found))
     first = np.array([nodes[0] for nodes, *_ in found], np.int64)
-    given = np.array([numbers for *_, numbers in found], np.float64)
-    part = np.maximum(1 - (_CALL_NS + _NS * given) / np.maximum(took, 1), 0)
+    left = np.array([_CALL_NS + _NS * numbers for *_, numbers in found], np.float64)
+    part = np.maximum(1 - left / np.maximum(took, 1), 0)
     return Occurrences(
         kind="diagonal",
         node=first,
@@ -119,7 +119,7 @@ def _of_distribution(tree: Tree, behind: Ints, width: int, others: set[int]) -> 
 
 
 def _products(tree: Tree, behind: Ints, shape: Shape) -> tuple[list[int], int]:
-    """The first product behind that takes a matrix of that shape, the next on its line between two such; numbers of their results."""
+    """The first product behind that takes such a matrix, the next on its line between two such; numbers of their results."""
     host, names = tree.host, tree.context.names
     silent = tree.codes_of(moves_no_data)
     behind = behind[~silent[host.name[behind]]][:_BEHIND]

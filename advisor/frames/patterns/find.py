@@ -16,6 +16,7 @@ from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.copied_model import copied_models
+from advisor.frames.patterns.cumulative import cumulative_loops
 from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.diagonal import diagonals
 from advisor.frames.patterns.enlarged import enlarged
@@ -90,6 +91,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     pairwise,
     ordered_pairs,
     diagonals,
+    cumulative_loops,
     repeated_copies,
     repeated_rows,
     shifted_buffers,

@@ -29,8 +29,8 @@ _KEEPS = frozenset(
 )  # fmt: skip
 """Operators on the tensor alone behind which it is still one of the mask and of a vector."""
 _JOINS = frozenset(
-    {"mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_", "logical_and", "logical_or",
-     "bitwise_and", "bitwise_or", "__and__", "__or__"}
+    {"mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_", "logical_and",
+     "logical_or", "bitwise_and", "bitwise_or", "__and__", "__or__"}
 )  # fmt: skip
 """The same of a tensor with a vector or a number."""
 _ADDS = frozenset({"add", "add_", "sub", "sub_", "where"})
@@ -123,7 +123,9 @@ def _masks(tree: Tree) -> tuple[Ints, list[_Mask]]:
     ]
     told = [facts[one] for one in of.tolist()]
     kept = [
-        at for at, fact in enumerate(told) if fact is not None and (not fact.triangle or _of_ones(tree, int(nodes[at]), fact))
+        at
+        for at, fact in enumerate(told)
+        if fact is not None and (not fact.triangle or _of_ones(tree, int(nodes[at]), fact))
     ]
     return nodes[kept], [fact for at in kept if (fact := told[at]) is not None]
 
@@ -186,13 +188,20 @@ def _chains(tree: Tree, nodes: Ints, masks: list[_Mask]) -> list[_Chain]:
         if node in taken:
             continue
         chain, masks_there, live, summed = _Chain(mask, [node], TRIANGLE if mask.triangle else COUNTS), [node], 1, False
-        for use_node, key in zip(behind.index[at[row] : until[row]].tolist(), of[at[row] : until[row]].tolist(), strict=True):
+        for use_node, key in zip(
+            behind.index[at[row] : until[row]].tolist(), of[at[row] : until[row]].tolist(), strict=True
+        ):
             if (mask, key) not in uses:
                 uses[mask, key] = _use(tree, mask, *found[key])
             use, many = uses[mask, key]
             if use == NONE:
                 continue
-            if use == MASK and summed and place[use_node] == place[node] and tree.host.name[use_node] == tree.host.name[node]:
+            if (
+                use == MASK
+                and summed
+                and place[use_node] == place[node]
+                and tree.host.name[use_node] == tree.host.name[node]
+            ):
                 break  # the next turn of a loop
             live += use == MASK
             if use == OTHER or many > live or (use == JOIN and many > 1):
