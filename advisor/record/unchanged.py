@@ -285,18 +285,9 @@ class Compared:
         picks = name in PICKS and _first_alone(self._torch, name, args)
         for part in parts:
             self._describe(part, texts, read)
-        marks: list[int | None] = []
-        for kind in range(4):
-            column = [text[kind] for text in texts]
-            if picks and kind == 1:
-                column = column[:1]
-            elif name in _SETS and kind == 1:
-                column = sorted(set(map(str, column))) if None not in column else column
-            marks.append(None if None in column else hash((name, *map(str, column))))
-        picked = any(value.picked for value in read)
-        if picks and not picked:
-            picked = marks[1] is not None
-        elif picked and not picks and self._mixes(name, parts):
+        marks = _combined(name, texts, picks=picks)
+        picked = any(value.picked for value in read) or (picks and marks[1] is not None)
+        if not picks and self._mixes(name, parts):
             marks[1] = None
         return _Value(
             (marks[0], marks[1], marks[2], marks[3]),
@@ -476,6 +467,19 @@ def _part(tensor: Any) -> tuple[Any, ...] | None:
     if count * tensor.element_size() >= tensor.untyped_storage().nbytes():
         return None
     return str(tensor.dtype), tuple(tensor.shape[1:])
+
+
+def _combined(name: str, texts: list[tuple[Any, ...]], *, picks: bool) -> list[int | None]:
+    """Marks of an operator by those of what it is given; of what *picks* rows, the second leaves out which."""
+    marks: list[int | None] = []
+    for kind in range(4):
+        column = [text[kind] for text in texts]
+        if picks and kind == 1:
+            column = column[:1]
+        elif name in _SETS and kind == 1:
+            column = sorted(set(map(str, column))) if None not in column else column
+        marks.append(None if None in column else hash((name, *map(str, column))))
+    return marks
 
 
 def _pairs(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -29,7 +29,7 @@ LEAST = 16
 """Turns from which on it is a loop."""
 _MOST = 200_000
 _FIXED_NS, _NS = 130_000.0, 100.0
-"""What a cumulative sum, flips and their backward pass take: their calls, and for each number."""
+"""Time of a cumulative sum, flips and their backward pass: their calls, and for each number."""
 
 
 def cumulative_loops(tree: Tree) -> Occurrences | None:

@@ -23,7 +23,7 @@ _MOST = 20_000
 _REACH, _BEHIND = 400, 12
 """Operators behind a diagonal matrix in which a distribution uses it, and a product takes it."""
 _CALL_NS, _NS = 20_000.0, 2.0
-"""What scaling takes, with its backward pass: its calls, and for each number of the result."""
+"""Time of scaling, with its backward pass: its calls, and for each number of the result."""
 
 
 def diagonals(tree: Tree) -> Occurrences | None:

@@ -9,7 +9,7 @@ tells the sum.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,7 +43,7 @@ _REACH = 400
 _MOST = 20_000
 _BEFORE = 8
 _FIXED_NS, _NS = 130_000.0, 100.0
-"""What a sort, a cumulative sum and their backward pass take: their calls, and for each number."""
+"""Time of a sort, a cumulative sum and their backward pass: their calls, and for each number."""
 NONE, MASK, KEEP, JOIN, ADD, SUM, PRODUCT, OTHER = range(8)
 """Uses of the tensor by an operator; MASK makes another one of that shape."""
 COUNTS, TOTALS, TRIANGLE = "counts", "sums", "triangle"
@@ -63,8 +63,9 @@ class _Chain:
     """Operators that make and take one: with what it is summed."""
 
     mask: _Mask
-    nodes: list[int] = field(default_factory=list)
-    detail: str = COUNTS
+    nodes: list[int]
+    masks: list[int]
+    detail: str
 
 
 def ordered_pairs(tree: Tree) -> Occurrences | None:
@@ -181,47 +182,47 @@ def _chains(tree: Tree, nodes: Ints, masks: list[_Mask]) -> list[_Chain]:
     found, of = keys(tree, behind.index, "dims", "strides")
     uses: dict[tuple[_Mask, int], tuple[int, int]] = {}
     at, until = (np.searchsorted(behind.row, np.arange(len(nodes)), side=side).tolist() for side in ("left", "right"))
-    place = tree.host.attributes.user
     taken: set[int] = set()
     chains = []
     for row, (node, mask) in enumerate(zip(nodes.tolist(), masks, strict=True)):
         if node in taken:
             continue
-        chain, masks_there, live, summed = _Chain(mask, [node], TRIANGLE if mask.triangle else COUNTS), [node], 1, False
-        for use_node, key in zip(
-            behind.index[at[row] : until[row]].tolist(), of[at[row] : until[row]].tolist(), strict=True
-        ):
+        here = slice(at[row], until[row])
+        told = []
+        for use_node, key in zip(behind.index[here].tolist(), of[here].tolist(), strict=True):
             if (mask, key) not in uses:
                 uses[mask, key] = _use(tree, mask, *found[key])
-            use, many = uses[mask, key]
-            if use == NONE:
-                continue
-            if (
-                use == MASK
-                and summed
-                and place[use_node] == place[node]
-                and tree.host.name[use_node] == tree.host.name[node]
-            ):
-                break  # the next turn of a loop
-            live += use == MASK
-            if use == OTHER or many > live or (use == JOIN and many > 1):
-                summed = False
-                break
-            live -= many - 1 if use == ADD else 0
-            summed |= use in (SUM, PRODUCT)
-            if use == MASK:
-                masks_there.append(use_node)
-            elif chain.detail == COUNTS and (use in (PRODUCT, JOIN)):
-                chain.detail = TOTALS
-            chain.nodes.append(use_node)
-        if summed:
-            taken.update(masks_there)
+            if uses[mask, key][0] != NONE:
+                told.append((use_node, *uses[mask, key]))
+        chain = _chain(tree, node, mask, told)
+        if chain is not None:
+            taken.update(chain.masks)
             chains.append(chain)
     return chains
 
 
+def _chain(tree: Tree, node: int, mask: _Mask, uses: list[tuple[int, int, int]]) -> _Chain | None:
+    """Follow the uses of a tensor (operator, use, how many it takes) up to its sums; None where one is for something else."""
+    place, name = tree.host.attributes.user, tree.host.name
+    chain, live, summed = _Chain(mask, [node], [node], TRIANGLE if mask.triangle else COUNTS), 1, False
+    for at, use, many in uses:
+        if use == MASK and summed and place[at] == place[node] and name[at] == name[node]:
+            break  # the next turn of a loop
+        live += use == MASK
+        if use == OTHER or many > live or (use == JOIN and many > 1):
+            return None
+        live -= many - 1 if use == ADD else 0
+        summed |= use in (SUM, PRODUCT)
+        if use == MASK:
+            chain.masks.append(at)
+        elif chain.detail == COUNTS and use in (PRODUCT, JOIN):
+            chain.detail = TOTALS
+        chain.nodes.append(at)
+    return chain if summed else None
+
+
 def _use(tree: Tree, mask: _Mask, name: int, dims: int, steps: int) -> tuple[int, int]:
-    """What an operator does with such a tensor, and how many of them it takes."""
+    """The use of such a tensor by an operator, and how many of them it takes."""
     operands, strides = tree.shapes.operands(dims), tree.strides.operands(steps)
     operator = tree.context.names[name].removeprefix("aten::")
     real = _real(operands, strides)
@@ -230,12 +231,17 @@ def _use(tree: Tree, mask: _Mask, name: int, dims: int, steps: int) -> tuple[int
         return OTHER, 0  # the same, with other dimensions
     if not many:
         return (NONE, 0) if not _gives(operands, mask.shape) else (MASK, 0) if _compares(operator) else (OTHER, 0)
-    others = [math.prod(shape) for shape in real if shape and shape != mask.shape]
+    wide = any(math.prod(shape) > mask.numbers for shape in real if shape and shape != mask.shape)
+    return _taken(operator, many, wide=wide)
+
+
+def _taken(operator: str, many: int, *, wide: bool) -> tuple[int, int]:
+    """The use by an operator that takes *many* of them; *wide*: beside something larger than a vector."""
     if operator in _SUMS:
         return SUM, many
     if operator in _PRODUCTS:
         return (PRODUCT, 1) if many == 1 else (OTHER, many)
-    if any(size > mask.numbers for size in others):
+    if wide:
         return OTHER, many
     if operator in _KEEPS:
         return KEEP, 1
