@@ -19,13 +19,14 @@ def steps(
     *chain: Step,
     us: float = 1000,
     library: str = "",
+    within: int = 1,
     lines: tuple[int, ...] = (),
     backward_us: float = 0,
     stacks: bool = True,
     shapes: bool = True,
     device: str | None = None,
 ) -> TraceBuilder:
-    """Steps of 10 ms: operators of *us* each, all but the first in *library*, their backward pass, and a product for the rest."""
+    """Steps of 10 ms: operators of *us* each, those from *within* on in *library*, their backward pass, and a product for the rest."""
     b = TraceBuilder(device, host_us=0, record_shapes=shapes)
     for number in range(3):
         left = 10_000.0
@@ -35,7 +36,7 @@ def steps(
                 line = lines[at] if lines else 30
                 with (
                     b.python(f"train.py({line}): loss") if stacks else nullcontext(),
-                    b.python(library) if library and at else nullcontext(),
+                    b.python(library) if library and at >= within else nullcontext(),
                     b.op(name, shapes=dims, us=us, seq=seq if backward_us else None),
                 ):
                     if device:
@@ -90,6 +91,23 @@ def a_product_of_two_matrices_on_another_line() -> TraceBuilder:
 @quiet
 def something_is_added_to_it() -> TraceBuilder:
     return steps(DIAG, ("aten::add", [SQUARE, SQUARE, []]), ("aten::mm", [SQUARE, SQUARE]))
+
+
+@quiet
+def a_covariance_that_something_is_added_to() -> TraceBuilder:
+    """The steps' lines are the program's own up to the distribution: factor @ factor.T + torch.diag(v)."""
+    return steps(
+        ("aten::diag_embed", [[16]]),
+        ("aten::add", [[16, 16], [16, 16], []]),
+        ("aten::linalg_cholesky", [[16, 16]]),
+        library=NORMAL,
+        within=2,
+    )
+
+
+@quiet
+def a_square_factor_times_itself_is_added() -> TraceBuilder:
+    return steps(DIAG, ("aten::mm", [SQUARE, SQUARE]), ("aten::add", [SQUARE, SQUARE, []]))
 
 
 @quiet

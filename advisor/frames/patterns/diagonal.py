@@ -106,15 +106,18 @@ def _shape(tree: Tree, node: int) -> Shape | None:
 def _of_distribution(tree: Tree, behind: Ints, width: int, others: set[int]) -> list[int]:
     """Operators that torch's distributions call on matrices of that width, up to the next diagonal matrix."""
     host, places = tree.host, tree.host.places
-    found = []
+    silent = tree.codes_of(moves_no_data)
+    found: list[int] = []
     for node, library in zip(behind.tolist(), host.attributes.library[behind].tolist(), strict=True):
         if node in others:
             break
-        if library < 0 or _DISTRIBUTIONS not in places[library].file:
-            continue
         operands = tree.shapes.operands(int(tree.dims(np.array([node]))[0]))
-        if any(shape[-2:] == (width, width) for shape in operands):
+        if not any(shape[-2:] == (width, width) for shape in operands):
+            continue
+        if library >= 0 and _DISTRIBUTIONS in places[library].file:
             found.append(node)
+        elif not found and not silent[host.name[node]]:
+            break  # something else is made of it
     return found
 
 
@@ -131,6 +134,8 @@ def _products(tree: Tree, behind: Ints, shape: Shape) -> tuple[list[int], int]:
         if not taken:
             continue
         product = names[host.name[node]] in _PRODUCTS and len(operands) >= 2
+        if not product and taken > 1 and len(found) == 1:
+            return [], 0  # a sum of both: what the product took may be another matrix
         if not product or (found and (taken < 2 or host.attributes.user[node] != host.attributes.user[found[0]])):
             break
         found.append(node)
