@@ -26,7 +26,7 @@ def steps(
     shapes: bool = True,
     device: str | None = None,
 ) -> TraceBuilder:
-    """Steps of 10 ms: operators of *us* each, those from *within* on in *library*, their backward pass, and a product for the rest."""
+    """Steps of 10 ms: operators of *us* each, from *within* on in *library*, their backward pass, and one for the rest."""
     b = TraceBuilder(device, host_us=0, record_shapes=shapes)
     for number in range(3):
         left = 10_000.0

@@ -23,6 +23,7 @@ from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
+from advisor.frames.patterns.fourier_convolution import fourier_convolutions
 from advisor.frames.patterns.fresh_memory import fresh_memory
 from advisor.frames.patterns.gathered import gathered_layers
 from advisor.frames.patterns.generation import copied_cache, without_cache
@@ -92,6 +93,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     ordered_pairs,
     diagonals,
     cumulative_loops,
+    fourier_convolutions,
     repeated_copies,
     repeated_rows,
     shifted_buffers,
