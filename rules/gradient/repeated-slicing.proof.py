@@ -122,6 +122,12 @@ def lookups_in_one_table() -> TraceBuilder:
     return training(looked="dense")
 
 
+# A layer has a weight of the table's shape.
+@fires(cost_ms=3.97, op="aten::embedding")
+def lookups_beside_a_layer_of_that_shape() -> TraceBuilder:
+    return training(looked="dense", between="whole")
+
+
 # The engine puts one sparse gradient behind the other.
 @fires(cost_ms=3.97, op="aten::embedding", fix="Look all rows up at once, before the loop")
 def lookups_with_sparse_gradients() -> TraceBuilder:

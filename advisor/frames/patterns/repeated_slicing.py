@@ -26,7 +26,7 @@ _ENGINE = re.compile(r"^autograd::engine::evaluate_function: " + _NODE)
 _BACKWARD = re.compile("^" + _NODE)
 _PLACED = frozenset({"aten::slice_backward", "aten::select_backward"})
 """Operators in such a node whose arguments say which part of the tensor it is of."""
-_SPARSE = "aten::embedding_sparse_backward"
+_LOOKUP, _SPARSE = "aten::embedding", "aten::embedding_sparse_backward"
 _VIEWS = re.compile(r"^aten::(?:slice|select|narrow|diagonal)$")
 _PICKS = re.compile(r"^aten::(?:index|index_select|masked_select|gather|take|embedding)$")
 _WRITES = re.compile(
@@ -222,7 +222,9 @@ def _tensors(tree: Tree, sliced: _Sliced, of: Ints, number: Ints) -> Ints:
     kinds = np.unique(np.stack([of[~vague], sliced.told[~vague]], axis=1), axis=0)
     parts = summed(kinds[:, 0], 1, size) + summed(of[vague], 1, size)
     least = np.maximum(least, -(-number // np.maximum(parts, 1)))
-    chosen = np.flatnonzero(vague)
+    # A layer's weight may have a table's shape, and lookups tell by their sums alone.
+    lookups = tree.codes_of(_LOOKUP.__eq__)[fetch(tree.host.name, sliced.forward)] & (sliced.forward >= 0)
+    chosen = np.flatnonzero(vague & ~lookups)
     if len(chosen):
         least = np.maximum(least, _runs(tree, sliced, of, chosen, size))
     return least
