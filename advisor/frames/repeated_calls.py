@@ -10,7 +10,7 @@ from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.watched import Watched
-from advisor.intervals import Ints, summed
+from advisor.intervals import Bools, Ints, summed
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -43,6 +43,7 @@ _START_NS = 5_000
 """A kernel that takes no longer takes as long on fewer rows."""
 _FILLED = 0.5
 """Blocks for each multiprocessor under which fewer blocks take as long."""
+_ENGINE = "autograd::engine::evaluate_function"
 _WATCHED = Watched(lambda recorded: recorded.repeats)
 
 
@@ -61,13 +62,39 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that the rows own: with fewer rows as many operators are called, so beside a GPU what it waits is not theirs."""
+    """Segments that the rows own: with fewer rows as many operators are called, so beside a GPU what it waits is not theirs.
+
+    What several backward passes run of one graph (a Jacobian, row by row) they would run of the first result's graph as well.
+    """
     segments, row = _WATCHED.parts(context)
+    again = context.once(_run_again)[_WATCHED.nodes(context)]
+    segments, row = segments[~again[row]], row[~again[row]]
     if context.cpu_program:
         return segments, row
     of_rows = _WATCHED.each(context, lambda entry: entry.rows, np.bool_)
     kept = ~of_rows[row] | context.ledger.busy[segments]
     return segments[kept], row[kept]
+
+
+def _run_again(context: Context) -> Bools:
+    """Flag what runs in nodes of autograd's graph that more than one backward pass runs, by the nodes of the forest."""
+    host = context.recording.host
+    again = np.zeros(host.size, np.bool_)
+    if "op" not in host.node_of:
+        return again
+    table, node = context.tables["op"], host.node_of["op"]
+    engine = np.array([name.startswith(_ENGINE) for name in context.names], np.bool_)
+    number = np.where(engine[host.name[node]], table["sequence"], -1)
+    at = np.flatnonzero(number >= 0)
+    if not len(at):
+        return again
+    step = context.recording.host_step_of(host.start[node[at]])
+    keys = np.stack([step, number[at], table["forward_thread"][at]], axis=1)
+    _, of, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    own = np.full(host.size, -1, np.int64)
+    own[node[at]] = count[of.ravel()] > 1
+    found: Bools = host.flow(own) > 0
+    return found
 
 
 def _spared(context: Context, cost: Ints) -> npt.NDArray[np.float64]:

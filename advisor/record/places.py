@@ -15,6 +15,9 @@ from types import FrameType
 from advisor.privacy import clean_path
 
 _PACKAGES = ("site-packages/", "dist-packages/")
+_DERIVATIVES = tuple(
+    folder + path for folder in ("", *_PACKAGES) for path in ("torch/autograd/", "torch/_functorch/", "torch/func/")
+)
 _HOME = os.path.expanduser("~").rstrip("/")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -107,3 +110,15 @@ def caller(frame: FrameType | None) -> tuple[str, int]:
             return path, frame.f_lineno
         frame = frame.f_back
     return "", 0
+
+
+def derives(frame: FrameType | None) -> bool:
+    """Tell whether torch's own functions for Jacobians and the like call at *frame*: what they do besides is no repetition."""
+    while frame is not None:
+        path, is_own = trace_path(frame.f_code.co_filename)
+        if is_own:
+            return False
+        if path.startswith(_DERIVATIVES):
+            return True
+        frame = frame.f_back
+    return False

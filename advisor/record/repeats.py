@@ -24,7 +24,7 @@ from advisor.reading.program_settings import MOST_ENTRIES, Repeat, Single
 from advisor.record import rows
 from advisor.record.draws import drawn
 from advisor.record.known import is_plain, is_told, on_gpu, reference, sampled, storage_key, version
-from advisor.record.places import caller
+from advisor.record.places import caller, derives
 from advisor.record.singles import Group, Singles
 
 _MOST_SECONDS = 3.0
@@ -50,6 +50,8 @@ class _Call:
     seconds: float = 0.0
     again: bool = False
     rows: float = 0.0
+    derives: bool = False
+    """For a derivative, which runs more than the call."""
     unread: _Key | None = None
     """Of a call on a GPU what must be the same at its end: the state of its module, and of what numbers may be drawn from."""
 
@@ -198,7 +200,8 @@ class Repeats:
         """Note the begin of a call; return it, and what was spent on comparing so far."""
         began = time.perf_counter()
         call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
-        call.key = self._key(call, module, args, options)
+        call.derives = derives(frame)
+        call.key = None if call.derives else self._key(call, module, args, options)
         if self._look is not None and not self._running:
             self._look(self._torch, (args, options))
         with suppress(Exception):  # a module or value of a kind that nobody thought of must not end the program
@@ -217,7 +220,7 @@ class Repeats:
 
     def _leave(self, call: _Call, module: Any, args: Any, options: Any, output: Any) -> None:
         self._compare(call, module, output)
-        if not call.again:
+        if not call.again and not call.derives:
             call.rows = self._rows((args, options), output)
 
     def _key(self, call: _Call, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:

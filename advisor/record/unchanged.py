@@ -41,6 +41,8 @@ _CONVERTS = frozenset({"aten::to", "aten::_to_copy"})
 """Conversions: those of autocast go over the weights of each layer, in each call, and are for cpu/cast-weights to say."""
 _READS = frozenset({"aten::_local_scalar_dense", "aten::is_nonzero"})
 _SETS = frozenset({"aten::cat", "aten::stack"})
+_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::mv", "aten::dot"})
+"""Products of matrices: of two that hold samples, they take each of one with each of the other."""
 _MOST_GLIMPSES = 8
 
 Marks = tuple[int | None, int | None, int | None, int | None]
@@ -283,17 +285,10 @@ class Compared:
         picks = name in PICKS and _first_alone(self._torch, name, args)
         for part in parts:
             self._describe(part, texts, read)
-        marks: list[int | None] = []
-        for kind in range(4):
-            column = [text[kind] for text in texts]
-            if picks and kind == 1:
-                column = column[:1]
-            elif name in _SETS and kind == 1:
-                column = sorted(set(map(str, column))) if None not in column else column
-            marks.append(None if None in column else hash((name, *map(str, column))))
-        picked = any(value.picked for value in read)
-        if picks and not picked:
-            picked = marks[1] is not None
+        marks = _combined(name, texts, picks=picks)
+        picked = any(value.picked for value in read) or (picks and marks[1] is not None)
+        if not picks and self._mixes(name, parts):
+            marks[1] = None
         return _Value(
             (marks[0], marks[1], marks[2], marks[3]),
             picked=picked,
@@ -303,6 +298,14 @@ class Compared:
             drawn=any(value.drawn for value in read),
             derived=any(value.derived for value in read),
         )
+
+    def _mixes(self, name: str, parts: Iterable[Any]) -> bool:
+        """Tell whether an operator takes samples of a batch together: which others are in the batch changes what it makes."""
+        held = [part for part in parts if isinstance(part, self._torch.Tensor) and part.dim()]
+        shapes = [tuple(part.shape) for part in held if self._value(part).picked]
+        if name in _PRODUCTS:
+            return len(shapes) > 1
+        return any(_pairs(one, other) for at, one in enumerate(shapes) for other in shapes[at + 1 :])
 
     def _describe(self, part: Any, texts: list[tuple[Any, ...]], read: list[_Value]) -> None:
         torch = self._torch
@@ -464,6 +467,28 @@ def _part(tensor: Any) -> tuple[Any, ...] | None:
     if count * tensor.element_size() >= tensor.untyped_storage().nbytes():
         return None
     return str(tensor.dtype), tuple(tensor.shape[1:])
+
+
+def _combined(name: str, texts: list[tuple[Any, ...]], *, picks: bool) -> list[int | None]:
+    """Marks of an operator by those of what it is given; of what *picks* rows, the second leaves out which."""
+    marks: list[int | None] = []
+    for kind in range(4):
+        column = [text[kind] for text in texts]
+        if picks and kind == 1:
+            column = column[:1]
+        elif name in _SETS and kind == 1:
+            column = sorted(set(map(str, column))) if None not in column else column
+        marks.append(None if None in column else hash((name, *map(str, column))))
+    return marks
+
+
+def _pairs(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Tell whether two shapes broadcast against each other, from the first dimension on: a number for each pair of samples."""
+    rank = max(len(one), len(other))
+    sizes = list(zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other, strict=True))
+    if sizes[0][0] > 1:
+        sizes = [(right, left) for left, right in sizes]
+    return sizes[0][0] == 1 < sizes[0][1] and any(right == 1 < left for left, right in sizes)
 
 
 def _first_alone(torch: Any, name: str, args: Any) -> bool:

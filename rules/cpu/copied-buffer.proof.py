@@ -51,14 +51,23 @@ def steps(
     return b
 
 
-def growing(*, us: float = 2000, new: int = NEW, start: int = ROWS, training: bool = False) -> TraceBuilder:
-    """Steps of 10 ms: a tensor grows by *new* rows in each."""
+def growing(
+    *, us: float = 2000, new: int = NEW, start: int = ROWS, training: bool = False, picked: int = 0
+) -> TraceBuilder:
+    """Steps of 10 ms: a tensor grows by *new* rows in each; *picked* are the rows that an index takes of it, 1 for all,
+    -1 where that was not recorded.
+    """
     b = TraceBuilder(None, host_us=0)
     for number in range(8):
         with b.step():
             shapes = [[[start + number * new, WIDTH], [new, WIDTH]], []]
             with b.op("aten::cat", shapes=shapes, values=["", "0"], us=us):
                 pass
+            if picked:
+                rows = start + number * new
+                indices = [] if picked < 0 else [[rows if picked == 1 else picked]]
+                with b.op("aten::index", shapes=[[rows, WIDTH], indices], values=["", ""], us=1):
+                    pass
             with b.op("aten::mm", us=10_000 - us):
                 pass
             if training:
@@ -92,6 +101,27 @@ def predictions_that_grow() -> TraceBuilder:
 @fires(cost_ms=1.75)
 def a_history_that_grows_in_training() -> TraceBuilder:
     return growing(training=True)
+
+
+@fires(cost_ms=1.75)
+def a_memory_of_which_some_rows_are_drawn() -> TraceBuilder:
+    return growing(picked=256)
+
+
+@fires(cost_ms=1.75)
+def a_memory_in_training_of_which_rows_are_drawn() -> TraceBuilder:
+    return growing(picked=-1, training=True)
+
+
+@quiet
+def indices_that_were_not_recorded_in_inference() -> TraceBuilder:
+    return growing(picked=-1)
+
+
+# Beams, which are put in another order each time, as a cache's are.
+@quiet
+def rows_in_another_order_each_time() -> TraceBuilder:
+    return growing(picked=1)
 
 
 # Inputs of a decoder are shifted by one as well, but made from new data each time.

@@ -58,16 +58,16 @@ def an_encoder_that_runs_again_for_each_token() -> TraceBuilder:
     return decoding()
 
 
-def training(device: str | None = None) -> TraceBuilder:
-    """Two such steps, with the backward pass of the encoder's calls, of 700 us each."""
+def training(device: str | None = None, *, passes: int = 1) -> TraceBuilder:
+    """Two such steps, with backward passes of the encoder's calls, of 700 us each."""
     b = Program(device, AGAIN)
     for step in range(2):
         with b.step():
             for call in range(4):
                 b.run(500, ENCODE, 10 * step + call)
                 b.run(1000, DECODE)
-            for call in range(4):
-                b.run_backward(700, 10 * step + call)
+            for call in range(4 * passes):
+                b.run_backward(700, 10 * step + call % 4)
             if device:
                 b.sync()
     return b
@@ -77,6 +77,12 @@ def training(device: str | None = None) -> TraceBuilder:
 @fires(cost_ms=4.8, occurrences=32, severity="high")
 def with_its_backward_pass() -> TraceBuilder:
     return training()
+
+
+# Both passes would run the graph of the first result as well: 4 x 500 of 4 x (500 + 2 x 700 + 1000) us.
+@fires(cost_ms=2.0)
+def with_passes_that_run_its_graph_twice() -> TraceBuilder:
+    return training(passes=2)
 
 
 @fires(cost_ms=2.0, occurrences=12, severity="high", line="model.py:20")

@@ -154,3 +154,9 @@ def test_a_call_that_raises_raises_as_it_would() -> None:
         model(torch.ones(2, 8), torch.ones(2, 8))
 
     assert watched(act) == [("Net", 1, 1)]
+
+
+def test_a_call_for_a_jacobian_is_no_repetition_of_an_earlier_one() -> None:
+    model, x = nn.Linear(8, 8), torch.ones(2, 8)
+    assert watched(lambda: [model(x), model(x)]) == [("Linear", 2, 1)]
+    assert watched(lambda: [model(x), torch.autograd.functional.jacobian(model, x)]) == []

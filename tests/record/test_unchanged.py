@@ -149,6 +149,27 @@ def test_a_frozen_part_of_samples_from_memory(order: str) -> None:
     assert watched(step, trains=False) == []
 
 
+@pytest.mark.parametrize(("meet", "count"), [("pairs", 0), ("product", 0), ("within", 1)])
+def test_samples_that_meet_others_of_their_batch(meet: str, count: int) -> None:
+    """Pairs of samples, by comparison or product, are others in each batch; pairs within each sample are not."""
+    data, labels, head = torch.rand(64, 16), torch.randint(0, 3, (64,)), nn.Linear(16, 3)
+    update = training(head)
+
+    def step() -> None:
+        index = torch.randperm(64)[:8]
+        x = data[index]
+        if meet == "pairs":
+            (x.unsqueeze(1) > x.unsqueeze(0)).any(2).all(1)
+        elif meet == "product":
+            x @ x.T
+        else:
+            x.unsqueeze(2).gt(x.unsqueeze(1))
+        update(x, labels[index])
+
+    found = watched(step, trains=True)
+    assert [kind for kind, _ in found].count("samples") == count
+
+
 def test_windows_that_begin_anywhere() -> None:
     backbone, head, series = encoder(), nn.Linear(8, 3), torch.rand(500, 16)
     update, starts = training(head), itertools.cycle([3, 50, 101, 17])

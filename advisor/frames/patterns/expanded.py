@@ -11,9 +11,10 @@ import re
 
 import numpy as np
 
-from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.operands import beyond, launched, worked
+from advisor.frames.patterns.dense_embedding import MILLION, Floats
+from advisor.frames.patterns.operands import beyond, launched, numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
+from advisor.intervals import Ints
 from advisor.timeline.calls import FORWARD
 
 _ELEMENTS = re.compile(
@@ -28,6 +29,10 @@ _MATRICES = re.compile(
     r"|slogdet|solve|solve_ex|solve_triangular))$"
 )
 """Operators on the last two dimensions: the others are a batch."""
+_DRAWS = "aten::multinomial"
+"""Draws from rows of weights, which are of one distribution where the rows are equal: all can be drawn from it at once."""
+_CALL_NS, _WEIGHT_NS, _DRAW_NS = 30_000.0, 20.0, 100.0
+"""Time of drawing with replacement from one row of weights: of the call, for each weight, for each draw."""
 _LEAST = 4
 """Copies from which on they are counted."""
 _MOST = 200_000
@@ -42,7 +47,7 @@ def expanded_copies(tree: Tree) -> Occurrences | None:
     nodes = tree.outermost
     nodes = nodes[host.attributes.phase[nodes] == FORWARD]
     # A GPU works on the matrices of a batch side by side: many small ones take hardly longer than one.
-    known = tree.codes_of(lambda name: bool(_ELEMENTS.match(name) or (on_cpu and _MATRICES.match(name))))
+    known = tree.codes_of(lambda name: bool(_ELEMENTS.match(name) or (on_cpu and _on_cpu(name))))
     nodes = nodes[known[host.name[nodes]]]
     if not 0 < len(nodes) <= _MOST:
         return None
@@ -54,7 +59,7 @@ def expanded_copies(tree: Tree) -> Occurrences | None:
         return None
     marks, late = Pairs(np.arange(len(nodes)), nodes), np.ones(len(nodes), np.bool_)
     work = NOTHING if on_cpu else launched(tree, marks, backward=late)
-    part = 1 - 1 / copies
+    part = np.where(host.name[nodes] == _code(tree), _not_drawn(tree, nodes), 1 - 1 / copies)
     return Occurrences(
         kind="expanded",
         node=nodes,
@@ -91,10 +96,33 @@ def _copies(tree: Tree, name: int, dims: int, strides: int) -> int:
         tensors.append(list(zip(shape, steps, strict=True))[::-1])
     if not tensors:
         return 1
-    first = 2 if _MATRICES.match(tree.context.names[name]) else 0
+    first = 2 if _MATRICES.match(tree.context.names[name]) else 1 if tree.context.names[name] == _DRAWS else 0
     copies = 1
     for at in range(first, max(map(len, tensors))):
         along = [tensor[at] for tensor in tensors if at < len(tensor) and tensor[at][0] > 1]
         if along and all(step == 0 for _, step in along):
             copies *= int(along[0][0])
     return copies
+
+
+def _on_cpu(name: str) -> bool:
+    return name == _DRAWS or _MATRICES.match(name) is not None
+
+
+def _code(tree: Tree) -> int:
+    """Code of the name of draws; -1 where there are none."""
+    found = np.flatnonzero(tree.codes_of(_DRAWS.__eq__))
+    return int(found[0]) if len(found) else -1
+
+
+def _not_drawn(tree: Tree, nodes: Ints) -> Floats:
+    """Part of the time of draws from equal rows that drawing from one of them, with replacement, spares."""
+    took = tree.host.end[nodes] - tree.host.start[nodes]
+    concrete = tree.context.op_column(nodes, "concrete").tolist()
+    left = np.zeros(len(nodes))
+    for at, (dims, told) in enumerate(zip(tree.dims(nodes).tolist(), concrete, strict=True)):
+        rows, weights = (*tree.shapes.operands(dims)[0], 1, 1)[:2]
+        draws = (numbers(tree.texts(told), 1) or (1,))[0]
+        left[at] = _CALL_NS + _WEIGHT_NS * weights + _DRAW_NS * rows * draws
+    spared: Floats = np.maximum(1 - left / np.maximum(took, 1), 0)
+    return spared

@@ -16,11 +16,14 @@ from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.copied_model import copied_models
+from advisor.frames.patterns.cumulative import cumulative_loops
 from advisor.frames.patterns.dense_embedding import dense_embeddings
+from advisor.frames.patterns.diagonal import diagonals
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
+from advisor.frames.patterns.fourier_convolution import fourier_convolutions
 from advisor.frames.patterns.fresh_memory import fresh_memory
 from advisor.frames.patterns.gathered import gathered_layers
 from advisor.frames.patterns.generation import copied_cache, without_cache
@@ -32,6 +35,7 @@ from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.metric_ranges import metric_ranges
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.one_hot_loss import one_hot_losses
+from advisor.frames.patterns.ordered_pairs import ordered_pairs
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
@@ -86,6 +90,10 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     expanded_copies,
     repeated_slices,
     pairwise,
+    ordered_pairs,
+    diagonals,
+    cumulative_loops,
+    fourier_convolutions,
     repeated_copies,
     repeated_rows,
     shifted_buffers,

@@ -55,12 +55,20 @@ def copied_cache(tree: Tree) -> Occurrences | None:
 
 
 def reordered(tree: Tree, nodes: Ints) -> Bools:
-    """Flag concatenations of a tensor of whose shape another is indexed."""
+    """Flag concatenations of a tensor of whose shape another is indexed: as beams are, not as a few rows are drawn of a memory."""
     picks = tree.ops(tree.codes_of(_PICKS.__contains__))
-    given = {tree.shapes.operands(code)[:1] for code in distinct(tree.dims(picks)).tolist()} - {()}
+    operands = [tree.shapes.operands(code) for code in distinct(tree.dims(picks)).tolist()]
+    trains = tree.context.training()
+    given = {each[:1] for each in operands if each and not _draws(each, unknown=trains)}
     first = [tree.shapes.operands(code)[:1] for code in tree.dims(nodes).tolist()]
     flags: Bools = np.array([one in given for one in first], np.bool_)
     return flags
+
+
+def _draws(operands: Operands, *, unknown: bool) -> bool:
+    """Tell whether the indices of a pick are a quarter of the first dimension, or fewer; *unknown* where they were not recorded."""
+    indices = [size_of(shape) for shape in operands[1:] if shape]
+    return 4 * max(indices) <= operands[0][0] if indices and operands[0] else unknown
 
 
 def without_cache(tree: Tree) -> Occurrences | None:

@@ -64,10 +64,13 @@ def around(tree: Tree, nodes: Ints) -> Ints:
     return tree.host.above(nodes, tree.host.group == OP)
 
 
-def following(tree: Tree, nodes: Ints, low: Ints, high: Ints) -> Pairs:
-    """Operators beside each node, from *low* to *high*, that read or write numbers: same thread, same caller, no backward pass."""
+def following(tree: Tree, nodes: Ints, low: Ints, high: Ints, also: frozenset[str] = frozenset()) -> Pairs:
+    """Operators beside each node, from *low* to *high*, that read or write numbers: same thread, same caller, no backward pass.
+
+    Beside them those of the names in *also*, which may copy.
+    """
     host = tree.host
-    silent = tree.codes_of(moves_no_data)
+    silent = tree.codes_of(lambda name: moves_no_data(name) and name not in also)
     pairs = spread(low, np.minimum(high, host.size))
     at = pairs.index
     pairs = pairs.where((host.group[at] == OP) & ~silent[host.name[at]] & (host.attributes.phase[at] != BACKWARD))

@@ -2,6 +2,7 @@
 
 ``x[:, t]``, ``x[a:b]`` or ``x[mask]`` is an operator whose gradient is zeros as large as x with the slice's own in its place. Of n
 slices autograd makes n of these and adds them: about 3 n passes over x, where unbind, split, unfold or index_add take one.
+So does each lookup in a table; where its gradient is sparse, what was looked up before is copied to put more behind it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, T
 from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.timeline.calls import BACKWARD
 
-_NODE = r"(?:Slice|Select|Narrow|Index|IndexSelect|MaskedSelect|Gather|Take|Diagonal)Backward\d*$"
+_NODE = r"(?:Slice|Select|Narrow|Index|IndexSelect|MaskedSelect|Gather|Take|Diagonal|Embedding)Backward\d*$"
 _ENGINE = re.compile(r"^autograd::engine::evaluate_function: " + _NODE)
 _BACKWARD = re.compile("^" + _NODE)
 _PLACED = frozenset({"aten::slice_backward", "aten::select_backward"})
 """Operators in such a node whose arguments say which part of the tensor it is of."""
+_LOOKUP, _SPARSE = "aten::embedding", "aten::embedding_sparse_backward"
 _VIEWS = re.compile(r"^aten::(?:slice|select|narrow|diagonal)$")
-_PICKS = re.compile(r"^aten::(?:index|index_select|masked_select|gather|take)$")
+_PICKS = re.compile(r"^aten::(?:index|index_select|masked_select|gather|take|embedding)$")
 _WRITES = re.compile(
     r"^aten::(?:(?:_?index_(?:put|add|copy|fill)|scatter(?:_add|_reduce)?|masked_(?:scatter|fill)|copy)_|zeros_like)$"
 )
@@ -180,9 +182,21 @@ def _sliced(tree: Tree) -> _Sliced | None:
     added: Bools = np.zeros(len(nodes), np.bool_)
     # The engine's own: not what a node computes by.
     added[at[fetch(host.attributes.op, host.parent[sums]) == nodes[at]]] = True
+    forward = _forward(tree, nodes)
+    _, at = around(_SPARSE.__eq__)
+    at = at[forward[at] >= 0]
+    dims[at] = _tables(tree, tree.dims(forward[at]))
     whole = elements(dims)
-    found = _Sliced(nodes, _forward(tree, nodes), whole, np.maximum(part, 0), dims, told, added)
+    found = _Sliced(nodes, forward, whole, np.maximum(part, 0), dims, told, added)
     return found.where(whole > 0)
+
+
+def _tables(tree: Tree, dims: Ints) -> Ints:
+    """For lookups by their arguments one code for each shape of a table, whatever is looked up."""
+    codes, of = coded(dims)
+    first: dict[tuple[int, ...], int] = {}
+    known = [first.setdefault(tree.shapes.operands(code)[0], code) for code in codes.tolist()]
+    return np.array(known, np.int64)[of]
 
 
 def _forward(tree: Tree, nodes: Ints) -> Ints:
@@ -208,7 +222,9 @@ def _tensors(tree: Tree, sliced: _Sliced, of: Ints, number: Ints) -> Ints:
     kinds = np.unique(np.stack([of[~vague], sliced.told[~vague]], axis=1), axis=0)
     parts = summed(kinds[:, 0], 1, size) + summed(of[vague], 1, size)
     least = np.maximum(least, -(-number // np.maximum(parts, 1)))
-    chosen = np.flatnonzero(vague)
+    # A layer's weight may have a table's shape, and lookups tell by their sums alone.
+    lookups = tree.codes_of(_LOOKUP.__eq__)[fetch(tree.host.name, sliced.forward)] & (sliced.forward >= 0)
+    chosen = np.flatnonzero(vague & ~lookups)
     if len(chosen):
         least = np.maximum(least, _runs(tree, sliced, of, chosen, size))
     return least
