@@ -618,7 +618,7 @@ def _host_matters(finding: Finding) -> bool:
 
 def user_frame(place: Place) -> str:
     """Return ``train.py:54 in train``; nothing where no frame of the user's own is known."""
-    if not place.file:
+    if place.file is None:
         return ""
     line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
@@ -642,6 +642,12 @@ def first_place(place: Place) -> str:
     return told if columns(told) <= _LINE else f"{library}, from {short}"
 
 
+def short_place(place: Place, first: Place) -> str:
+    """Return a place behind the *first*: without the folders of its file, and of the same file the line alone."""
+    name = "" if place.file == first.file else (place.file or "").rsplit("/", 1)[-1]
+    return user_frame(msgspec.structs.replace(place, file=name)) or first_place(place)
+
+
 _LINE = 78
 """Columns in which a place keeps the whole path of the user's file beside a library's."""
 _GENERATED = ("torchinductor", "<")
@@ -662,6 +668,11 @@ def gpus(finding: Finding) -> str:
 def operator(place: Place) -> str:
     """Return ``aten::_local_scalar_dense in aten::is_nonzero under ## forward ##``: the operator with what is around it."""
     return f"{place.op} in {place.around}" if place.op and place.around else place.op or ""
+
+
+def operator_name(place: Place) -> str:
+    """Return the operator of a place, without what autograd's engine puts before a node's name."""
+    return (place.op or "").removeprefix("autograd::engine::evaluate_function: ")
 
 
 def describe(place: Place) -> Text:

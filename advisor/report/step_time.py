@@ -12,7 +12,7 @@ from advisor.results.host_time import HostTime
 
 _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
-_MOST_PARTS, _LONGEST = 12, 48
+_MOST_PARTS, _LONGEST = 8, 48
 """Parts of that which are named at most, and characters of a name."""
 _COPIED = 0.05
 """Part of the step from which on copies in one direction are named with their size."""
@@ -106,11 +106,15 @@ def lead_lost(summary: Summary) -> str:
     return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
 
 
-def elsewhere(parts: Sequence[Elsewhere]) -> str:
-    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
+def elsewhere(parts: Sequence[Elsewhere], *, brief: bool = False) -> str:
+    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``
+
+    Where *brief*, nothing is said of kernels whose limit is not known.
+    """
     by_cause: dict[str, list[str]] = {}
     for part in parts:
-        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{_reached(part)}")
+        reached = "" if brief and part.of_reachable is None else _reached(part)
+        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{reached}")
     told = [f"{cause.replace('_', ' ')}, {listed(places)}" for cause, places in by_cause.items()]
     return f"In no finding: {'; '.join(told)}." if told else ""
 

@@ -591,6 +591,16 @@ class Host:
         own = np.maximum(nodes, 0)
         return np.where(nodes >= 0, np.where(chosen[own], own, self.above(own, chosen)), -1)
 
+    def outermost(self, nodes: Ints, chosen: Bools) -> Ints:
+        """The outermost *chosen* node that is or holds each of *nodes*; -1 for none, and where *nodes* has -1."""
+        found = self.nearest(nodes, chosen)
+        rising = np.flatnonzero(found >= 0)
+        while len(rising):
+            above = self.above(found[rising], chosen)
+            rising = rising[above >= 0]
+            found[rising] = above[above >= 0]
+        return found
+
     def nodes_of(self, group: int) -> Ints:
         """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""
         nodes = np.flatnonzero(self.group == group)

@@ -8,9 +8,9 @@ from advisor.intervals import Ints, fetch
 from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost_ops
+from advisor.timeline.parts import BETWEEN, NODE, PHASE, parts, text
 
 _MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
-_NODE = "autograd::engine::evaluate_function: "
 _ALIKE = 0.95
 """Part of the weight that has to lie in one operator or range for that to be all."""
 _PART = 0.15
@@ -30,16 +30,31 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
     outermost = outermost_ops(context, nodes)
     outer = _alike(outermost, weights)
     within = _alike(_ranges(context, nodes), weights)
-    names = [context.names[code].removeprefix(_NODE) if code >= 0 else "" for code in (outer, within)]
+    names = [context.names[code].removeprefix(NODE) if code >= 0 else "" for code in (outer, within)]
     if outer < 0:
-        parts = [(name, share) for name, share in _parts(context, outermost, weights) if share >= _PART]
-        names[0] = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in parts[:_NAMED] if name != op)
-    return " under ".join(name for name in names if name not in ("", op)) or None
+        several = [(name, share) for name, share in _parts(context, outermost, weights) if share >= _PART]
+        names[0] = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in several[:_NAMED] if name != op)
+    return " under ".join(name for name in names if name not in ("", op, op.removeprefix(NODE))) or None
 
 
-def outermost(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]]:
-    """Operators with none around them that some nodes lie in, with their parts of the *weights*, the most first."""
-    return _parts(context, outermost_ops(context, nodes), weights) if context.recording.host.size and len(nodes) else []
+def held(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]]:
+    """Parts of the program that some nodes lie in, with their parts of the *weights*, the most first: phases, ranges, operators.
+
+    A phase nearly all of which is one operator is that operator: a node of autograd, a compiled function.
+    """
+    host, inside = context.recording.host, nodes >= 0
+    if not host.size or not inside.any():
+        return []
+    whole = max(float(np.maximum(weights, 0).sum()), 1.0)
+    node, weight = nodes[inside], np.maximum(weights[inside], 0)
+    kind, code = parts(context, node, weight)
+    found: list[tuple[str, float]] = []
+    for of, name in sorted({pair for pair in zip(kind.tolist(), code.tolist(), strict=True) if pair[0] != BETWEEN}):
+        rows = (kind == of) & (code == name)
+        within = _alike(outermost_ops(context, node[rows]), weight[rows]) if of == PHASE else -1
+        label = context.names[within].removeprefix(NODE) if within >= 0 else text(context, of, name)
+        found.append((label, float(weight[rows].sum()) / whole))
+    return sorted(found, key=lambda part: -part[1])
 
 
 def _ranges(context: Context, nodes: Ints) -> Ints:
@@ -57,7 +72,7 @@ def _parts(context: Context, codes: Ints, weights: Ints) -> list[tuple[str, floa
     totals = np.bincount(codes + 1, np.maximum(weights, 0))
     whole = max(float(totals.sum()), 1.0)
     found = [at for at in np.argsort(-totals, kind="stable").tolist() if at and totals[at]]
-    return [(context.names[at - 1].removeprefix(_NODE), float(totals[at]) / whole) for at in found]
+    return [(context.names[at - 1].removeprefix(NODE), float(totals[at]) / whole) for at in found]
 
 
 def _alike(codes: Ints, weights: Ints) -> int:

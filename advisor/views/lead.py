@@ -75,10 +75,7 @@ def _places(context: Context, node: Ints, wait_ms: Floats, idle_ms: Floats) -> l
     operator = np.where((operator >= 0) & (host.group[np.maximum(operator, 0)] == OP), operator, -1)
     marks = np.array([name.startswith(_MARK) for name in context.names], np.bool_)
     ranges = (host.group == ANNOTATION) & ~marks[host.name]
-    outer, around = np.full(len(node), -1, np.int64), host.above(node, ranges)
-    while (around >= 0).any():
-        outer = np.where(around >= 0, around, outer)
-        around = np.where(around >= 0, host.above(np.maximum(around, 0), ranges), -1)
+    outer = host.outermost(node, ranges)
     keys = np.stack([fetch(host.name, operator), fetch(host.name, outer)])
     found, back = np.unique(keys, axis=1, return_inverse=True)
     waits, idle = (np.bincount(back.ravel(), of, found.shape[1]) for of in (wait_ms, idle_ms))

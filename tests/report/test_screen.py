@@ -36,6 +36,8 @@ from advisor.results.analysis import (
     Through,
 )
 from advisor.results.copy_time import CopyTime
+from advisor.results.elsewhere import Elsewhere
+from advisor.results.host_time import HostTime
 from advisor.results.judgement import Check, Judgement
 from advisor.results.kernel_time import KernelTime
 from advisor.results.several import Several
@@ -559,4 +561,59 @@ def test_operators_that_hold_much_each_are_the_place_together() -> None:
     places = [replace(nowhere, op=op, share=share) for op, share in (("a", 0.63), ("b", 0.35), ("c", 0.02))]
     assert screen.where(finding(where=places)) == "a (63 %), b (35 %)"
     assert screen.where(finding(where=[replace(places[0], share=0.81), places[1]])) == "a"  # it stands for all
-    assert screen.where(finding(where=[places[0], finding().where[0]])) == "a"  # a line is more than an operator
+    assert screen.where(finding(where=[replace(places[0], share=0.2), *places[2:]])) == "a (20 %) and others"
+    node = "autograd::engine::evaluate_function: MmBackward0"
+    assert screen.where(finding(where=[replace(places[0], op=node), places[1]])) == "MmBackward0 (63 %), b (35 %)"
+
+
+def test_lines_that_hold_much_each_are_the_place_together() -> None:
+    """Of the same file the second is its line alone; what does not fit a line of text is one of the others."""
+    one = finding().where[0]
+    parts = [replace(one, library=None, share=0.4), replace(one, library=None, line=90, function="loss", share=0.3)]
+    assert screen.where(finding(where=parts)) == "train.py:54 in train (40 %), :90 in loss (30 %)"
+    other = replace(parts[1], file="app/models/head.py")
+    assert screen.where(finding(where=[parts[0], other])) == "train.py:54 in train (40 %), head.py:90 in loss (30 %)"
+    long = replace(parts[1], function="f" * 60)
+    assert screen.where(finding(where=[parts[0], long])) == "train.py:54 in train (40 %) and others"
+
+
+def waiting(total: float, *findings: Finding) -> list[str]:
+    """The screen of findings beside idle time for the CPU of *total* ms of a step of 100 ms; of it backward has 60 %."""
+    made = analysis(*findings)
+    parts = [HostTime(where="backward", kind="phase", ms=0.6 * total, share=0.6)]
+    parts += [HostTime(where=f"aten::operator_{at}", kind="operator", ms=0.1 * total, share=0.1) for at in range(4)]
+    return lines(replace(made, summary=replace(made.summary, host_time=parts, step_ms=None, window_ms=100.0)))
+
+
+def cheap(high_ms: float, at: int) -> Finding:
+    """A finding of seven lines, from the third on of eight, two of them its fix, that saves *high_ms* at most."""
+    saving = Saving(low_ms=0.0, high_ms=high_ms, low_share=0.0, high_share=high_ms / 100, basis="replay")
+    one = finding(f"a/r{at}", title=f"Title {at} " + "long " * (50 if at < 2 else 64), saving=saving)
+    return replace(one, fix=replace(one.fix, title=f"Change {at} " + "now " * 18))
+
+
+@pytest.mark.parametrize(("high_ms", "divided", "fixes"), [(10.0, True, 3), (30.0, False, 4)])
+def test_what_the_cpu_does_takes_the_room_of_fixes_that_return_less(high_ms: float, divided: bool, fixes: int) -> None:
+    """Findings fill the 30 lines that four others leave; idle time of 40 ms takes the two of a fix that returns at most 20."""
+    findings = [cheap(50.0, 0), *(cheap(high_ms, at) for at in (1, 2, 3))]
+    shown = waiting(40.0, *findings)
+    assert any(line.startswith("waits for the CPU 40.0 ms: backward 60 %") for line in shown) == divided
+    assert sum("→ Change" in line for line in shown) == fixes
+    assert sum(line.startswith((" 1", " 2", " 3", " 4")) for line in shown) == 4  # none is left out for it
+
+
+def test_unknown_limits_leave_the_screen_for_what_the_cpu_does() -> None:
+    """What is in no finding takes three lines with the reason and one without; of 34 findings take 27, four others as many."""
+    part = Elsewhere(cause="compute", where="aten::mm", ms=20.0, unknown="of a reason that takes lines " * 5)
+    made = analysis(*(cheap(50.0, at) for at in range(4)))
+    parts = [HostTime(where="backward", kind="phase", ms=40.0, share=1.0)]
+    summary = replace(made.summary, host_time=parts, step_ms=None, window_ms=100.0)
+    full = replace(made, summary=summary, elsewhere=[part], findings=made.findings[:3])
+    shown = lines(full)
+    assert any("In no finding" in line for line in shown)
+    assert any(line.startswith("waits for the CPU") for line in shown)
+    assert any("limit not known" in line for line in shown)  # three findings leave room for all
+    crowded = lines(replace(full, findings=made.findings[:3] + [replace(made.findings[3], title="long " * 20)]))
+    assert any(line.startswith("waits for the CPU") for line in crowded)
+    assert not any("limit not known" in line for line in crowded)
+    assert any("In no finding: compute, 20.0 ms in aten::mm." in line for line in crowded)

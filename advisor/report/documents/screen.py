@@ -47,9 +47,10 @@ Line = tuple[doc.Piece, ...]
 
 
 class _Entry(NamedTuple):
-    """A finding's lines: all of them, those without the fix, and those with the saving alone."""
+    """A finding's lines: all of them, those without the fix, and those with the saving alone; and what it returns at most."""
 
     forms: tuple[list[Line], ...]
+    worth_ms: float
 
 
 def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
@@ -76,10 +77,35 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
-    # No finding loses a line of its own for it.
-    room = most - sum(map(len, (head, lead, first, unsaid, foot))) - sum(len(entry.forms[0]) for entry in entries)
-    foot = first + unsaid + host_lines(analysis.summary, width, room) + foot
+    room = most - sum(map(len, (head, lead, first, foot)))
+    short = _elsewhere(analysis, width, brief=True)
+    rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
+    # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it.
+    if in_short and not rows:
+        rows, unsaid = in_short, short
+    foot = first + unsaid + host_lines(analysis.summary, width, rows) + foot
     yield from _page(head, lead, entries, foot, most)
+
+
+def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
+    """Return how many lines there are for what the CPU does while the GPU waits for it, of *room* below what comes before.
+
+    Beside what the findings leave that is what findings take for their fixes, and for their places, which return at most a
+    half, and a quarter, of that time: none is left out for it.
+    """
+    total = sum(part.ms for part in summary.host_time)
+    before = _shrunk(entries, room)
+    for rows in range(_HOST_ROWS, 0, -1):
+        after = _shrunk(entries, room - rows)
+        less = [(form, entry) for form, was, entry in zip(after, before, entries, strict=False) if form > was]
+        cheap = all(entry.worth_ms <= _YIELDS[form] * total for form, entry in less)
+        if len(after) == len(before) and cheap and _taken(entries, after) <= max(room - rows, 0):
+            return rows
+    return 0
+
+
+_YIELDS = (0.0, 0.5, 0.25)
+"""Part of the time in which the GPU waits for the CPU: what a finding returns that loses its fix, or its place, for its division."""
 
 
 def _with_room(entries: list[_Entry], room: int) -> int:
@@ -95,19 +121,9 @@ def _most(lines: int, width: int) -> int:
 def _page(
     head: list[Line], lead: list[Line], entries: list[_Entry], foot: list[Line], most: int
 ) -> Iterator[doc.Block]:
-    """Yield lines; where they are too many, the last findings lose their fixes, then their places, and then their lines."""
-    form = [0] * len(entries)
-    room = most - len(head) - len(lead) - len(foot)
-
-    def taken() -> int:
-        return sum(len(entry.forms[at]) for entry, at in zip(entries, form, strict=True))
-
-    for less in (1, 2):
-        for at in reversed(range(1, len(entries))):
-            if taken() > room:
-                form[at] = less
-    while len(entries) > 1 and taken() > room:
-        entries, form = entries[:-1], form[:-1]
+    """Yield lines; where they are too many, findings lose their fixes, then their places, and the last ones their lines."""
+    form = _shrunk(entries, most - len(head) - len(lead) - len(foot))
+    entries = entries[: len(form)]
     body = [line for entry, at in zip(entries, form, strict=True) for line in entry.forms[at]]
     parts = [part for part in (head, [*lead, *body], foot) if part]
     spare = most - sum(map(len, parts))
@@ -117,6 +133,25 @@ def _page(
             yield doc.Paragraph("")
         for line in part:
             yield doc.Paragraph(line, wrap=False)
+
+
+def _shrunk(entries: list[_Entry], room: int) -> list[int]:
+    """Return the form of each finding that is shown in some lines.
+
+    Where they are too few, what returns least loses its fix, then its place, which tells twice as much; then the last findings go.
+    """
+    form = [0] * len(entries)
+    steps = [(less * entries[at].worth_ms, less, -at) for less in (1, 2) for at in range(1, len(entries))]
+    for _, less, at in sorted(steps):
+        if _taken(entries, form) > room:
+            form[-at] = less
+    while len(form) > 1 and _taken(entries, form) > room:
+        form = form[:-1]
+    return form
+
+
+def _taken(entries: list[_Entry], form: Sequence[int]) -> int:
+    return sum(len(entry.forms[at]) for entry, at in zip(entries, form, strict=False))
 
 
 # ---- what was recorded
@@ -543,7 +578,8 @@ def entry(finding: Finding, index: int, width: int, worth: str, training: bool =
     place, fix = where(finding), words(finding) + (" (may affect accuracy)" if training else "")
     saved = [] if beside else [worth]
     full = _packed([*saved, place, f"→ {fix}"], width, place)
-    return _Entry((head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, "")))
+    forms = (head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, ""))
+    return _Entry(forms, finding.cost_ms if finding.saving is None else finding.saving.high_ms)
 
 
 def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
@@ -572,24 +608,33 @@ def where(finding: Finding) -> str:
     Where one process drives several GPUs, also the one whose time it is.
     """
     place, gpus = next(iter(finding.where), None), figures.gpus(finding)
-    text = place and (_operators(finding.where) or figures.first_place(place))
+    text = place and (_several_places(finding.where) or figures.first_place(place))
     return ", ".join(part for part in (clean(text or ""), gpus) if part)
 
 
-def _operators(places: Sequence[Place]) -> str:
-    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` of places that are operators alone, where several hold much."""
+def _several_places(places: Sequence[Place]) -> str:
+    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` or ``model.py:37 in forward (28 %) and others`` of a spread cost.
+
+    Places that hold much are named as long as they fit a line; "" where the first stands for all, or more is known of it.
+    """
     large = [place for place in places if place.share >= _MUCH]
-    if (
-        len(large) < _AT_LEAST
-        or large[0].share >= _MOST
-        or any(place.file or place.library or place.module or not place.op for place in large)
-    ):
+    if not large or large[0].share >= _MOST:
         return ""
-    return ", ".join(f"{place.op} ({share(place.share)} %)" for place in large)
+    if any(not place.file and (place.library or place.module) or place.through for place in large):
+        return ""
+    names = [figures.first_place(large[0]), *(figures.short_place(at, large[0]) for at in large[1:])]
+    if not any(place.file for place in large):
+        names = [figures.operator_name(place) for place in large]
+    texts = [f"{name} ({share(place.share)} %)" for name, place in zip(names, large, strict=True)]
+    fitting = [count for count in range(1, len(texts) + 1) if columns(", ".join(texts[:count])) <= _PLACES_LINE]
+    shown = max(fitting, default=1)
+    return ", ".join(texts[:shown]) + (" and others" if shown == 1 else "")
 
 
-_MUCH, _AT_LEAST, _MOST = 0.15, 2, 0.75
-"""Share from which on a place counts as one of several, how many these are, and the share from which on one stands for all."""
+_MUCH, _MOST = 0.15, 0.75
+"""Share from which on a place counts as one of several, and from which on one stands for all."""
+_PLACES_LINE = 78
+"""Columns in which several places have room."""
 
 
 def words(finding: Finding) -> str:
@@ -655,10 +700,10 @@ def durations(low_ms: float, high_ms: float) -> str:
 # ---- what else there is
 
 
-def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
+def _elsewhere(analysis: Analysis, width: int, *, brief: bool = False) -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
     named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
-    return _wrapped(told, width) if (told := step_time.elsewhere(named)) else []
+    return _wrapped(told, width) if (told := step_time.elsewhere(named, brief=brief)) else []
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:

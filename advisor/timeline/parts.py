@@ -1,0 +1,104 @@
+"""Parts of a program that its host's time lies in: phases of training, functions, ranges, operators."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, OPTIMIZER, PHASES, PYTHON, ZERO_GRAD
+from advisor.timeline.context import Context
+from advisor.timeline.source import Place, parse_frame
+
+PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
+"""Kinds of parts; what is in none of them lies between."""
+_MOST = 0.9
+"""Of the time that is divided: what is around so much of it holds all of it, for what a reader wants to know."""
+_MARK = "ProfilerStep#"
+_RANGES = ("Optimizer.", "enumerate(")
+"""Ranges that torch marks, which traces of 2021 hold as operators."""
+NODE = "autograd::engine::evaluate_function: "
+"""Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
+
+
+@dataclass
+class _Names:
+    """Kinds of events, by name code."""
+
+    functions: Bools
+    marks: Bools
+    ranges: Bools
+
+
+def _names(context: Context) -> _Names:
+    libraries = context.recording.host.libraries
+    frames = [parse_frame(name, libraries) for name in context.names]
+    return _Names(
+        np.array([frame is not None and _tells(frame) for frame in frames], np.bool_),
+        np.array([name.startswith(_MARK) for name in context.names], np.bool_),
+        np.array([name.startswith(_RANGES) for name in context.names], np.bool_),
+    )
+
+
+def _tells(frame: Place) -> bool:
+    """Tell whether a frame says where a program is: neither torch's nor the standard library's."""
+    top = frame.file.split("/", 1)[0].removesuffix(".py")
+    return frame.user or (top != "torch" and top not in sys.stdlib_module_names)
+
+
+def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
+    """Kind of the part that each node is of, and its code: of a phase, else of a name; -1 between all.
+
+    A range or an operator around nearly all of the *weight* tells nothing: what it holds is named, and it for the rest.
+    """
+    host = context.recording.host
+    names = context.once(_names)
+    kind, code = np.full(len(node), BETWEEN, np.int64), np.full(len(node), -1, np.int64)
+    other, named = kind.copy(), code.copy()
+    phase = context.phases(node)
+    mark, ranged = names.marks[host.name], names.ranges[host.name]
+    groups = (
+        (FUNCTION, (host.group == PYTHON) & names.functions[host.name], False),
+        (RANGE, ((host.group == ANNOTATION) & ~mark) | ((host.group == OP) & ranged), True),
+        (OPERATOR, (host.group == OP) & ~mark & ~ranged, True),
+    )
+    training = np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD))
+    kind[training], code[training] = PHASE, phase[training]
+    for of, chosen, outermost in groups:
+        left = np.flatnonzero(kind == BETWEEN)
+        around = _around(context, node[left], chosen, outermost)
+        while outermost and (all_in := _holds_most(fetch(host.name, around), weight[left], weight.sum())) >= 0:
+            inside = left[fetch(host.name, around) == all_in]
+            other[inside], named[inside] = of, all_in
+            chosen = chosen & (host.name != all_in)
+            around = _around(context, node[left], chosen, outermost)
+        known = around >= 0
+        kind[left[known]], code[left[known]] = of, fetch(host.name, around[known])
+    alone = kind == BETWEEN
+    kind[alone], code[alone] = other[alone], named[alone]
+    return kind, code
+
+
+def _holds_most(name: Ints, weight: Ints, total: int) -> int:
+    """The name, -1 for none, in which nearly all of the weight lies."""
+    times = summed(name + 1, weight, int(name.max(initial=-1)) + 2)[1:]
+    most = int(times.argmax()) if len(times) else -1
+    return most if most >= 0 and times[most] >= _MOST * total else -1
+
+
+def _around(context: Context, node: Ints, chosen: Bools, outermost: bool) -> Ints:
+    """The innermost chosen node that is or holds each of some nodes, or the outermost; -1 for none."""
+    host = context.recording.host
+    return host.outermost(node, chosen) if outermost else host.nearest(node, chosen)
+
+
+def text(context: Context, kind: int, code: int) -> str:
+    """Return the name of a part; nothing between all."""
+    if kind == PHASE:
+        return PHASES[code]
+    if code < 0:
+        return ""
+    frame = parse_frame(context.names[code], context.recording.host.libraries) if kind == FUNCTION else None
+    return frame.text if frame else context.names[code]
