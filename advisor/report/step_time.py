@@ -9,6 +9,7 @@ from advisor.report.plain import clean, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Elsewhere
 from advisor.results.host_time import HostTime
+from advisor.results.kernel_time import KernelTime
 
 _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
@@ -40,13 +41,28 @@ def kernel_time(summary: Summary) -> str:
     """Say what the kernels' time is made of: ``Kernels, 62.7 ms a step: matrix products 29.4 ms (46.9 %), softmax ...``."""
     total = sum(part.ms for part in summary.kernel_time)
     parts = [part for part in summary.kernel_time if part.share >= _FAMILY]
-    told = [f"{clean(part.family)} {milliseconds(part.ms)} ({percent(part.share)})" for part in parts]
+    told = [
+        f"{clean(part.family)} {milliseconds(part.ms)} ({percent(part.share)}{with_casts(part, total, ', ')})"
+        for part in parts
+    ]
     if not told:
         return ""
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
     mean = " in the mean" if summary.mean_apart else ""
     return f"Kernels, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
+
+
+def with_casts(part: KernelTime, total: float, between: str = "") -> str:
+    """Say what a family comes to with the casts of what it reads and writes, where these are much of it; else nothing."""
+    if part.casts_ms < _CASTS * part.ms or not total:
+        return ""
+    told = f"{100 * (part.ms + part.casts_ms) / total:.0f} % with casts"
+    return between + told if between else f" ({told})"
+
+
+_CASTS = 0.1
+"""Part of a family's time from which on its casts are said."""
 
 
 def host_part(part: HostTime) -> str:

@@ -218,13 +218,15 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
     if not total or total < _KERNELS * summary.whole_ms:
         return []
     first = f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
-    parts = [(clean(part.family), 100 * part.share) for part in summary.kernel_time if part.family != _REST]
+    kinds = [part for part in summary.kernel_time if part.family != _REST]
+    parts = [(clean(part.family), 100 * part.share) for part in kinds]
+    texts = [f"{clean(part.family)} {100 * part.share:.0f} %{step_time.with_casts(part, total)}" for part in kinds]
     rest = 100 - sum(part for _, part in parts)
     two: list[Line] = []
     for count in range(sum(part >= _LEAST for _, part in parts), 0, -1):
         left = rest + sum(part for _, part in parts[count:])
-        listed = [*parts[:count], *([(_REST, left)] if left >= _SHOWN_WHOLE else [])]
-        lines = _filled(first, [f"{name} {part:.0f} %" for name, part in listed], width)
+        listed = [*texts[:count], *([f"{_REST} {left:.0f} %"] if left >= _SHOWN_WHOLE else [])]
+        lines = _filled(first, listed, width)
         if len(lines) == 1:
             return two if two and left >= _MUCH_LEFT else lines
         two = two or (lines if len(lines) == _ROWS else [])
