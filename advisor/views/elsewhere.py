@@ -56,7 +56,7 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         chosen = np.flatnonzero(free & ledger.through(cause))
         found = _parts(context, cause, chosen)
         if not found and (one := owners.owner(context, cause, free)) is not None:
-            found = [one]
+            found = [owners.surrounded(context, cause, free, one)]
         if cause == "host" and len(found) == 1 and not context.recording.devices:
             found = _of_operators(context, chosen, found[0])
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)

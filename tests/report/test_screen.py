@@ -556,6 +556,15 @@ def test_a_cost_stands_beside_what_is_saved_where_it_is_more(
     assert screen.saving(one, [one]) == text
 
 
+def test_a_saving_above_its_cost_names_what_the_same_change_saves_as_well() -> None:
+    """28.1 ms at most of 20 of its own: the rest is of the other. Of 30 of its own nothing has to be said."""
+    one = finding("gradient/zeroing-wait", cost_ms=20.0)
+    same = finding("gradient/added-to-zeros", saving=None, done_by=one.rule)
+    assert screen.saving(one, [one, same]) == "saves 21.0–28.1 ms (17–23 %), added-to-zeros included"
+    assert screen.saving(replace(one, cost_ms=30.0), [one, same]) == "saves 21.0–28.1 ms (17–23 %)"
+    assert screen.saving(one, [one, replace(same, done_by=None)]) == "saves 21.0–28.1 ms (17–23 %)"
+
+
 def test_operators_that_hold_much_each_are_the_place_together() -> None:
     nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
     places = [replace(nowhere, op=op, share=share) for op, share in (("a", 0.63), ("b", 0.35), ("c", 0.02))]

@@ -5,6 +5,7 @@ Lines are composed here, as wide as the terminal: nothing is cut in its middle, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -42,6 +43,8 @@ _HOLDERS = {
 }  # fmt: skip
 """Causes that limit a step which faster kernels leave as it is."""
 _DOT = " · "
+_NAMES = re.compile(r" (?:in|under) ")
+"""Words between names of the trace: "call in operator under range"."""
 
 Line = tuple[doc.Piece, ...]
 
@@ -658,9 +661,17 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
     saved = max(finding.saving.high_ms, most if by_itself else 0.0)
     cost = f"cost {duration(finding.cost_ms)}, " if finding.cost_ms >= _MORE * saved > 0 else ""
     if not by_itself:
-        return f"{cost}saves {finding.saving}"
+        return f"{cost}saves {finding.saving}{_same_change(finding, others)}"
     after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
     return f"{cost}saves {finding.saving}{after}, {by_itself}"
+
+
+def _same_change(finding: Finding, others: Sequence[Finding]) -> str:
+    """Name the findings that the same change does away with, where it saves more than the finding itself costs; else nothing."""
+    same = [one.rule.rpartition("/")[2] for one in others if one.done_by == finding.rule]
+    if not same or finding.saving is None or finding.saving.high_ms <= finding.cost_ms:
+        return ""
+    return f", {figures.listed(same)} included"
 
 
 _MORE = 1.25
@@ -704,7 +715,9 @@ def durations(low_ms: float, high_ms: float) -> str:
 
 def _elsewhere(analysis: Analysis, width: int, *, brief: bool = False) -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
-    named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
+    named = [
+        part for part in analysis.elsewhere if max(map(columns, _NAMES.split(clean(part.where)))) + _MARGIN <= width
+    ]
     return _wrapped(told, width) if (told := step_time.elsewhere(named, brief=brief)) else []
 
 
