@@ -71,8 +71,8 @@ def host_part(part: HostTime) -> str:
         return "between recorded calls"
     if part.kind != "function":
         return clean(part.where)[:_LONGEST]
-    text = clean(part.where.rpartition("/")[2])
-    return text if len(text) <= _LONGEST else text.split(" ")[0]
+    text, inside = clean(part.where.rpartition("/")[2]), f" ({clean(part.inside)})" if part.inside else ""
+    return (text if len(text) <= _LONGEST else text.split(" ")[0]) + inside
 
 
 def host_time(summary: Summary) -> str:
@@ -81,7 +81,11 @@ def host_time(summary: Summary) -> str:
     parts = [part for part in summary.host_time if part.share >= _FAMILY and part.kind != "others"][:_MOST_PARTS]
     if not parts:
         return ""
-    told = [f"{clean(part.where) or host_part(part)} {milliseconds(part.ms)} ({percent(part.share)})" for part in parts]
+    told = [
+        f"{clean(part.where) or host_part(part)} {milliseconds(part.ms)} ({percent(part.share)}"
+        f"{f', in {clean(part.inside)}' if part.inside else ''})"
+        for part in parts
+    ]
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
     return f"Waits for the CPU, {milliseconds(total)} {per(summary)}: {', '.join(told)}."

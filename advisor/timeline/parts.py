@@ -19,6 +19,7 @@ _MOST = 0.9
 _MARK = "ProfilerStep#"
 _RANGES = ("Optimizer.", "enumerate(")
 """Ranges that torch marks, which traces of 2021 hold as operators."""
+_STANDARD = sys.stdlib_module_names
 NODE = "autograd::engine::evaluate_function: "
 """Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
 
@@ -28,6 +29,8 @@ class _Names:
     """Kinds of events, by name code."""
 
     functions: Bools
+    standard: Bools
+    """Functions of the standard library."""
     marks: Bools
     ranges: Bools
 
@@ -37,6 +40,7 @@ def _names(context: Context) -> _Names:
     frames = [parse_frame(name, libraries) for name in context.names]
     return _Names(
         np.array([frame is not None and _tells(frame) for frame in frames], np.bool_),
+        np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
         np.array([name.startswith(_MARK) for name in context.names], np.bool_),
         np.array([name.startswith(_RANGES) for name in context.names], np.bool_),
     )
@@ -44,8 +48,12 @@ def _names(context: Context) -> _Names:
 
 def _tells(frame: Place) -> bool:
     """Tell whether a frame says where a program is: neither torch's nor the standard library's."""
-    top = frame.file.split("/", 1)[0].removesuffix(".py")
-    return frame.user or (top != "torch" and top not in sys.stdlib_module_names)
+    return frame.user or (_module(frame) != "torch" and _module(frame) not in _STANDARD)
+
+
+def _module(frame: Place) -> str:
+    """Return the top of the package that a frame's file is of."""
+    return frame.file.split("/", 1)[0].removesuffix(".py")
 
 
 def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
@@ -92,6 +100,35 @@ def _around(context: Context, node: Ints, chosen: Bools, outermost: bool) -> Int
     """The innermost chosen node that is or holds each of some nodes, or the outermost; -1 for none."""
     host = context.recording.host
     return host.outermost(node, chosen) if outermost else host.nearest(node, chosen)
+
+
+def standard_calls(context: Context, node: Ints) -> Ints:
+    """Name code of the standard library's function that the innermost function of a part is in, as it called it; -1 for none.
+
+    Of nodes in the parts that are functions: what these call, and not what is called behind that.
+    """
+    host, names = context.recording.host, context.once(_names)
+    python = host.group == PYTHON
+    standard = python & names.standard[host.name]
+    chosen = standard | (python & names.functions[host.name])
+    at = host.nearest(node, chosen)
+    found = np.where((at >= 0) & standard[np.maximum(at, 0)], at, -1)
+    rising = np.flatnonzero(found >= 0)
+    while len(rising):
+        above = host.above(found[rising], chosen)
+        called = (above >= 0) & standard[np.maximum(above, 0)]
+        rising, above = rising[called], above[called]
+        found[rising] = above
+    return fetch(host.name, found)
+
+
+def function_name(context: Context, code: int) -> str:
+    """Return ``inspect.signature`` of a function's name by its code."""
+    frame = parse_frame(context.names[code], context.recording.host.libraries)
+    if frame is None:
+        return ""
+    module = frame.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"{module}.{frame.function}"
 
 
 def text(context: Context, kind: int, code: int) -> str:

@@ -10,12 +10,14 @@ from advisor.intervals import Ints, alike, covered, distinct, summed, union
 from advisor.results.host_time import HostTime
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
-from advisor.timeline.parts import BETWEEN, parts, text
+from advisor.timeline.parts import BETWEEN, FUNCTION, function_name, parts, standard_calls, text
 
 _LEAST = 0.05
 """Of steady work: less idle time for the host is not divided."""
 _SMALL = 0.005
 """Of that idle time: parts of less are summed up."""
+_HOLDS = 0.5
+"""Of a function's part: a call of the standard library with so much of it is named."""
 _KINDS: tuple[Literal["phase", "function", "range", "operator", "between"], ...] = (
     "phase", "function", "range", "operator", "between",
 )  # fmt: skip
@@ -45,13 +47,30 @@ def host_time(context: Context) -> list[HostTime]:
     found[BETWEEN, -1] = found.get((BETWEEN, -1), 0) + total - int(own.sum())
     large = {key: ns for key, ns in found.items() if ns >= _SMALL * total}
     ms = context.step_ns / 1e6 / max(ledger.counted_ns, 1)
+    inside = _inside(context, node, own, kind, code)
     divided = [
-        HostTime(where=text(context, *key), kind=_KINDS[key[0]], ms=ns * ms, share=ns / total)
+        HostTime(
+            where=text(context, *key), kind=_KINDS[key[0]], ms=ns * ms, share=ns / total, inside=inside.get(key[1])
+        )
         for key, ns in sorted(large.items(), key=lambda item: -item[1])
     ]
     if rest := total - sum(large.values()):
         divided.append(HostTime(where="", kind="others", ms=rest * ms, share=rest / total))
     return divided
+
+
+def _inside(context: Context, node: Ints, own: Ints, kind: Ints, code: Ints) -> dict[int, str]:
+    """Return the standard library's function that a function of a part, by its code, spends most of the part's time in."""
+    chosen = np.flatnonzero(kind == FUNCTION)
+    called = standard_calls(context, node[chosen])
+    pairs, part = alike(code[chosen], called)
+    sums, whole = summed(part, own[chosen], len(pairs)), summed(code[chosen], own[chosen], len(context.names))
+    told: dict[int, str] = {}
+    for at, ns in zip(chosen[pairs].tolist(), sums.tolist(), strict=True):
+        function = int(called[np.searchsorted(chosen, at)])
+        if function >= 0 and ns >= _HOLDS * whole[code[at]]:
+            told[int(code[at])] = function_name(context, function)
+    return told
 
 
 def _self_times(context: Context, start: Ints, end: Ints) -> tuple[Ints, Ints]:
