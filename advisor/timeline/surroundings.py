@@ -27,7 +27,8 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
     host = context.recording.host
     if not host.size or not len(nodes):
         return None
-    outermost = outermost_ops(context, nodes)
+    # A mark of torch's is around the operators that lie in it.
+    outermost = np.full(len(nodes), -1, np.int64) if op.startswith(_MARKS) else outermost_ops(context, nodes)
     outer = _alike(outermost, weights)
     within = _alike(_ranges(context, nodes), weights)
     names = [context.names[code].removeprefix(NODE) if code >= 0 else "" for code in (outer, within)]

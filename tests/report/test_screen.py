@@ -560,9 +560,23 @@ def test_a_saving_above_its_cost_names_what_the_same_change_saves_as_well() -> N
     """28.1 ms at most of 20 of its own: the rest is of the other. Of 30 of its own nothing has to be said."""
     one = finding("gradient/zeroing-wait", cost_ms=20.0)
     same = finding("gradient/added-to-zeros", saving=None, done_by=one.rule)
-    assert screen.saving(one, [one, same]) == "saves 21.0–28.1 ms (17–23 %), added-to-zeros included"
-    assert screen.saving(replace(one, cost_ms=30.0), [one, same]) == "saves 21.0–28.1 ms (17–23 %)"
-    assert screen.saving(one, [one, replace(same, done_by=None)]) == "saves 21.0–28.1 ms (17–23 %)"
+    assert screen.aside(one, [one, same]) == ", added-to-zeros included"
+    assert screen.aside(one, [one, same, same]) == ", 2 others included"
+    assert screen.aside(replace(one, cost_ms=30.0), [one, same]) == ""
+    assert screen.aside(one, [one, replace(same, done_by=None)]) == ""
+    made = analysis(one, same)
+    assert "saves 21.0–28.1 ms (17–23 %), added-to-zeros included" in " ".join(lines(made))
+    assert "included" not in " ".join(lines(made, 60))
+
+
+@pytest.mark.parametrize(("recorded", "text"), [(14.0, ", 14.0 ms with the CPU as recorded"), (15.0, ""), (None, "")])
+def test_what_a_slow_recording_leaves_of_a_saving_is_said_where_it_is_half_at_most(
+    recorded: float | None, text: str
+) -> None:
+    """Of 28.1 ms."""
+    one = finding()
+    assert one.saving is not None
+    assert screen.aside(replace(one, saving=replace(one.saving, recorded_ms=recorded)), [one]) == text
 
 
 def test_operators_that_hold_much_each_are_the_place_together() -> None:

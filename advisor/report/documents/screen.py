@@ -545,7 +545,7 @@ def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> lis
             finding,
             place[finding.rule],
             width,
-            saving(finding, analysis.findings),
+            saving(finding, analysis.findings) + (aside(finding, analysis.findings) if width >= _NARROW else ""),
             finding.rule in training,
             module=_told_apart(finding, analysis),
         )
@@ -661,17 +661,32 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
     saved = max(finding.saving.high_ms, most if by_itself else 0.0)
     cost = f"cost {duration(finding.cost_ms)}, " if finding.cost_ms >= _MORE * saved > 0 else ""
     if not by_itself:
-        return f"{cost}saves {finding.saving}{_same_change(finding, others)}"
+        return f"{cost}saves {finding.saving}"
     after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
     return f"{cost}saves {finding.saving}{after}, {by_itself}"
 
 
+def aside(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return what belongs beside a saving, with a comma before: ``, added-to-zeros included``, ``, 3.0 ms with the CPU as recorded``."""
+    if finding.saving is None:
+        return ""
+    by_itself = alone(finding.saving)
+    return ("" if by_itself else _same_change(finding, others)) + _as_recorded(finding.saving)
+
+
+def _as_recorded(saving: Saving) -> str:
+    """Say what is saved at most with a CPU as slow as recording made it, where that is much less; else nothing."""
+    if saving.recorded_ms is None or saving.recorded_ms > _BY_ITSELF * saving.high_ms:
+        return ""
+    return f", {duration(saving.recorded_ms)} with the CPU as recorded"
+
+
 def _same_change(finding: Finding, others: Sequence[Finding]) -> str:
-    """Name the findings that the same change does away with, where it saves more than the finding itself costs; else nothing."""
+    """Say which finding, or how many, the same change does away with where it saves more than this one costs; else nothing."""
     same = [one.rule.rpartition("/")[2] for one in others if one.done_by == finding.rule]
     if not same or finding.saving is None or finding.saving.high_ms <= finding.cost_ms:
         return ""
-    return f", {figures.listed(same)} included"
+    return f", {same[0] if len(same) == 1 else f'{len(same)} others'} included"
 
 
 _MORE = 1.25
