@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from advisor.frames.patterns.attention import is_softmax
 from advisor.frames.patterns.find import find
 from advisor.frames.patterns.tree import Pairs
 from advisor.intervals import Bools, Ints, fetch
@@ -195,7 +196,9 @@ def of_attention(context: Context, rows: Ints) -> Bools:
 
 
 def _in_patterns(context: Context, rows: Ints, part: Literal["inside", "beside"]) -> Bools:
-    if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
+    softmaxes = np.array([is_softmax(name) for name in context.names], np.bool_)
+    host = context.recording.host
+    if not softmaxes.any() or not softmaxes[host.name[host.group == OP]].any():
         return np.zeros(len(rows), np.bool_)
     patterns = context.once(find)
     kinds = np.array([pattern.kind == "attention" for pattern in patterns.kinds for _ in range(len(pattern))], np.bool_)

@@ -73,6 +73,22 @@ def test_casts_inside_of_attention_are_casts(tmp_path: Path) -> None:
     assert found == ["unfused attention", "casts", "unfused attention", "casts", "unfused attention"]
 
 
+def test_a_softmax_of_a_librarys_is_of_attention_too(tmp_path: Path) -> None:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    for op, kernel, shapes in (
+        ("aten::baddbmm", GEMM, [[8, 64, 64], [8, 64, 32], [8, 32, 64]]),
+        (
+            "ScaledUpperTriangMaskedSoftmax",
+            "void scaled_upper_triang_masked_softmax_warp_forward<float>",
+            [[8, 64, 64]],
+        ),
+        ("aten::bmm", GEMM, [[8, 64, 64], [8, 64, 32]]),
+    ):
+        with b.op(op, shapes=shapes):
+            b.kernel(kernel, us=10)
+    assert list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"]) == ["unfused attention"] * 3
+
+
 def masked_attention(folder: Path) -> str:
     """A mask of 20 us and its cast of 5, attention of four kernels of 10, the mean of its weights; around it work of other sizes."""
     b = TraceBuilder("NVIDIA A100-SXM4-40GB")

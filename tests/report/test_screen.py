@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from support.analyses import analysis, finding
+from support.analyses import analysis, finding, together
 from support.paths import ROOT
 from support.real import AUDITED, NAMES
 from support.traces import analysis as analyzed
@@ -201,6 +201,31 @@ def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> Non
     crowd = lines(Several(traces=[one] * 300), 100)
     assert len(crowd) <= screen.LINES_OF_RANKS
     assert any("more: -v" in line for line in crowd)
+
+
+def test_ranks_together_say_where_their_time_goes_in_the_mean() -> None:
+    """Of 100 and 300 ms half each: 60 + 60 ms of collectives come to 60 of 200, of which a fifth of the step, 40 ms, is waiting."""
+    one = analysis(finding())
+    summaries = [
+        replace(
+            one.summary,
+            step_ms=None,
+            window_ms=ms,
+            causes={"communication": 60 / ms, "compute": 1 - 60 / ms},
+            kernel_time=[KernelTime(family=family, ms=kernels, share=1.0)],
+        )
+        for ms, family, kernels in ((100.0, "convolutions", 90.0), (300.0, "matrix products", 30.0))
+    ]
+    across = together(one)
+    rows = [replace(row, wait_share=0.2) for row in across.ranks]
+    many = [replace(one, summary=summary) for summary in summaries]
+    shown = lines(Several(traces=many, across=replace(across, ranks=rows)))
+    assert "mean of the ranks 200 ms: compute 70.0 %, communication 30.0 %" in shown
+    assert "exposed collectives 60.0 ms: 40.0 ms waiting for other ranks, 20.0 ms in transfer" in " ".join(shown)
+    assert "kernels 60.0 ms: convolutions 75 %, matrix products 25 %" in shown
+    unknown = " ".join(lines(Several(traces=many, across=across)))  # one rank's waits are not known
+    assert "in transfer" not in unknown
+    assert "mean of the ranks" in unknown
 
 
 def test_a_place_is_a_link_on_a_terminal_where_its_file_is_there(

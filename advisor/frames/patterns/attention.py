@@ -47,7 +47,7 @@ def attention(tree: Tree) -> Occurrences | None:
     The products themselves, and those of their gradients, it replaces by its own.
     """
     products = tree.ops(tree.codes_of(_PRODUCTS.__contains__))
-    softmaxes = tree.ops(tree.codes_of(_is_softmax)) if len(products) > 1 else products[:0]
+    softmaxes = tree.ops(tree.codes_of(is_softmax)) if len(products) > 1 else products[:0]
     if len(softmaxes):
         softmaxes = softmaxes[~tree.under(softmaxes, tree.codes_of(lambda name: any(word in name for word in _FUSED)))]
     if not len(softmaxes):
@@ -96,7 +96,7 @@ def attention(tree: Tree) -> Occurrences | None:
     )
 
 
-def _is_softmax(name: str) -> bool:
+def is_softmax(name: str) -> bool:
     """A softmax that launches work itself: torch's own, or a fused one of a library (Megatron's, Apex's)."""
     if name in ("aten::_softmax", "aten::_masked_softmax"):
         return True

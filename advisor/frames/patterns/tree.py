@@ -72,8 +72,8 @@ class Occurrences:
     """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
-    occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work; *beside* is work around it that
-    it is there for, and that the fix leaves. *idle*: the host's idle
+    occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work; *beside* is work for it that
+    the fix leaves. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
     alone, *replaced* those of them that its fix replaces by faster ones, and *python* the segments of the ledger that are its own
     besides: Python that leads to them. *doubt*: the part of what its fix leaves (by the figure ``part``) by which that may be

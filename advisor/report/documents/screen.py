@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from advisor.counting import counted
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases, step_time
@@ -16,6 +18,7 @@ from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
 from advisor.results.host_time import HostTime
+from advisor.results.kernel_time import KernelTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
@@ -108,7 +111,7 @@ def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
 
 
 _YIELDS = (0.0, 0.5, 0.25)
-"""Part of the time in which the GPU waits for the CPU: what a finding returns that loses its fix, or its place, for its division."""
+"""Of the time in which the GPU waits for the CPU: what a finding returns at most that loses its fix, or its place, to it."""
 
 
 def _with_room(entries: list[_Entry], room: int) -> int:
@@ -625,7 +628,7 @@ def _several_places(places: Sequence[Place]) -> str:
     large = [place for place in places if place.share >= _MUCH]
     if not large or large[0].share >= _MOST:
         return ""
-    if any(not place.file and (place.library or place.module) or place.through for place in large):
+    if any((not place.file and (place.library or place.module)) or place.through for place in large):
         return ""
     names = [figures.first_place(large[0]), *(figures.short_place(at, large[0]) for at in large[1:])]
     if not any(place.file for place in large):
@@ -667,7 +670,7 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
 
 
 def aside(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return what belongs beside a saving, with a comma before: ``, added-to-zeros included``, ``, 3.0 ms with the CPU as recorded``."""
+    """Return what belongs beside a saving: ``, added-to-zeros included``, ``, 3.0 ms with the CPU as recorded``."""
     if finding.saving is None:
         return ""
     by_itself = alone(finding.saving)
@@ -803,7 +806,37 @@ def _several_title(document: Several, width: int) -> list[Line]:
     lines = _wrapped(_DOT.join([count, f"{unit} {times}", *names[:2]]), width, "strong")
     if across is not None and (waits := figures.waits(across)):
         lines += _wrapped(waits, width)
-    return lines
+    return lines + (_mean_rank(many, across, width) if across is not None else [])
+
+
+def _mean_rank(many: Sequence[Analysis], across: Across, width: int) -> list[Line]:
+    """Return where the time of all ranks goes in the mean: by cause, of collectives what is waited for, and kernels."""
+    summaries, whole, causes = [analysis.summary for analysis in many], 0.0, dict[str, float]()
+    families: dict[str, float] = {}
+    for summary in summaries:
+        whole += summary.whole_ms / len(summaries)
+        for cause, part in (summary.steady_causes or summary.causes).items():
+            causes[cause] = causes.get(cause, 0.0) + part * summary.whole_ms / len(summaries)
+        for kernels in summary.kernel_time:
+            families[kernels.family] = families.get(kernels.family, 0.0) + kernels.ms / len(summaries)
+    if not whole:
+        return []
+    shown = [
+        (cause.replace("_", " "), 100 * ms / whole) for cause, ms in sorted(causes.items(), key=lambda one: -one[1])
+    ]
+    lines: list[Line] = [
+        (_in_a_line(f"mean of the ranks {duration(whole)}: ", [one for one in shown if one[1] >= _SHOWN], width),)
+    ]
+    exposed, shares = causes.get("communication", 0.0), [row.wait_share for row in across.ranks]
+    known = [share for share in shares if share is not None]
+    if exposed >= _KERNELS * whole and len(known) == len(shares):
+        waited = min(whole * sum(known) / len(known), exposed)
+        told = f"{duration(waited)} waiting for other ranks, {duration(exposed - waited)} in transfer"
+        lines += _wrapped(f"exposed collectives {duration(exposed)}: {told}", width)
+    total = max(sum(families.values()), 1e-9)
+    ordered = sorted(families.items(), key=lambda one: -one[1])
+    mean = [KernelTime(family=family, ms=ms, share=ms / total) for family, ms in ordered]
+    return lines + kernels_lines(msgspec.structs.replace(summaries[0], kernel_time=mean), width)
 
 
 def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int) -> Iterator[Line]:
