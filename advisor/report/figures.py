@@ -271,8 +271,8 @@ def _left_out(summary: Summary, whole: float) -> list[str]:
     return parts
 
 
-def start_up(summary: Summary) -> str:
-    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing where it is little."""
+def start_up(summary: Summary, least: float = _MUCH) -> str:
+    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under the part *least*."""
     whole = summary.extent_ms or summary.window_ms
     lead = summary.lead_ms or 0.0
     led = lead >= UNSTEADY * whole
@@ -280,7 +280,7 @@ def start_up(summary: Summary) -> str:
     parts = [*summary.startup, *(summary.lead_startup if led else [])]
     rest = summary.first_step_ms or 0.0 if parts else 0.0
     total = sum(part.ms for part in parts) + rest
-    if total < _MUCH * whole or not total:
+    if total < least * whole or not total:
         return ""
     listed = _kinds(parts, UNSTEADY * whole)
     listed += [f"the rest of the first step {duration(rest)}"] if rest >= UNSTEADY * whole else []

@@ -19,7 +19,7 @@ from advisor.cli import main
 from advisor.engine.query import run
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
-from advisor.report import FORMATS, Options, render
+from advisor.report import FORMATS, Options, figures, render
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
@@ -221,7 +221,9 @@ def test_ranks_together_say_where_their_time_goes_in_the_mean() -> None:
     many = [replace(one, summary=summary) for summary in summaries]
     shown = lines(Several(traces=many, across=replace(across, ranks=rows)))
     assert "mean of the ranks 200 ms: compute 70.0 %, communication 30.0 %" in shown
-    assert "exposed collectives 60.0 ms: 40.0 ms waiting for other ranks, 20.0 ms in transfer" in " ".join(shown)
+    assert "exposed collectives 60.0 ms: 40.0 ms waiting for other ranks, 20.0 ms in transfer" in " ".join(
+        " ".join(shown).split()
+    )
     assert "kernels 60.0 ms: convolutions 75 %, matrix products 25 %" in shown
     unknown = " ".join(lines(Several(traces=many, across=across)))  # one rank's waits are not known
     assert "in transfer" not in unknown
@@ -399,20 +401,26 @@ def test_a_mean_of_steps_that_differ_is_called_one(waits: tuple[int, ...], unit:
     assert screen.time_line(summary, 80).startswith(unit)
 
 
-@pytest.mark.parametrize(("ms", "said"), [(18, False), (20, True)])
-def test_start_up_of_a_fifth_of_the_recording_is_said_with_its_kind(ms: int, said: bool, tmp_path: Path) -> None:
-    """Twenty steps of 5 ms, in the first of which a library is loaded: with what is left of it 23 of 118 ms, or 25 of 120."""
+@pytest.mark.parametrize(
+    ("steps", "ms", "said", "always"), [(20, 18, True, False), (20, 20, True, True), (200, 18, False, False)]
+)
+def test_start_up_of_a_twentieth_of_the_recording_is_said_with_its_kind_and_of_a_fifth_on_any_screen(
+    steps: int, ms: int, said: bool, always: bool, tmp_path: Path
+) -> None:
+    """Steps of 5 ms, in the first of which a library is loaded: with what is left of it 23 of 118 ms, or 25 of 120; 23 of 1,018."""
     b = TraceBuilder(host_us=0, latency_us=0)
-    for at in range(20):
+    for at in range(steps):
         with b.step():
             with b.op("aten::cudnn_convolution", us=10):
                 if not at:
                     b.call("cudaModuleLoadData", ms * 1000)
                 b.kernel("implicit_gemm", us=5_000)
             b.sync()
-    text = " ".join(" ".join(lines(advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))), 100)).split())
+    made = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
+    text = " ".join(" ".join(lines(made, 100)).split())
     assert ("Start-up, not counted, is " in text) == said
-    assert not said or "loading 20 ms in aten::cudnn_convolution" in text
+    assert bool(figures.start_up(made.summary)) == always
+    assert not said or f"loading {ms} ms in aten::cudnn_convolution" in text.replace(".0 ms", " ms")
 
 
 @pytest.mark.real

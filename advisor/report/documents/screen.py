@@ -37,6 +37,8 @@ _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
 _NOTHING_STEADY = ("start-up only", "capture only", "empty")
 """Kinds of a headline of which no step is shorter or longer."""
+_MUCH_STARTUP, _SMALL_STARTUP = 0.2, 0.05
+"""Part of the recording from which on start-up has its line, and where there is room for it."""
 _STARTUP_SAID = " are start-up: "
 _CPU, _RANKS = "the CPU", "other ranks"
 _HOLDERS = {
@@ -89,8 +91,12 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it.
     if in_short and not rows:
         rows, unsaid = in_short, short
-    foot = first + unsaid + host_lines(analysis.summary, width, rows) + foot
-    yield from _page(head, lead, entries, foot, most)
+    between = first + unsaid + host_lines(analysis.summary, width, rows)
+    # A start-up that is little is said where nothing loses a line for it.
+    if not _start_up(analysis) and (once := _wrapped(_start_up(analysis, _SMALL_STARTUP), width)):
+        spare = most - sum(map(len, (head, lead, between, foot))) - sum(len(entry.forms[0]) for entry in entries)
+        between += once * (len(once) <= spare)
+    yield from _page(head, lead, entries, between + foot, most)
 
 
 def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
@@ -191,11 +197,11 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     return lines
 
 
-def _start_up(analysis: Analysis) -> str:
-    """Return what of the recording is start-up, where that is much; nothing where the headline says what it is."""
+def _start_up(analysis: Analysis, least: float = _MUCH_STARTUP) -> str:
+    """Return what of the recording is start-up, from the part *least* on; nothing where the headline says what it is."""
     headline = analysis.headline
     said = headline is not None and (_STARTUP_SAID in headline.text or headline.kind in _NOTHING_STEADY)
-    return "" if said else figures.start_up(analysis.summary)
+    return "" if said else figures.start_up(analysis.summary, least)
 
 
 def time_line(summary: Summary, width: int) -> str:
