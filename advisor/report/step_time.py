@@ -109,6 +109,24 @@ def copies(summary: Summary) -> str:
     return f"copies{mean}: {'; '.join(told)}" if told else ""
 
 
+def collectives(summary: Summary) -> str:
+    """Say what of the collectives that nothing hides is waiting for other ranks, where that is known and they take much."""
+    ms = summary.steady_causes.get("communication", 0.0) * summary.whole_ms
+    if not summary.rank_wait_ms or ms < _EXPOSED * summary.whole_ms:
+        return ""
+    return exposed(ms, min(summary.rank_wait_ms, ms))
+
+
+_EXPOSED = 0.1
+"""Of the step: collectives of less are not divided."""
+
+
+def exposed(ms: float, waited_ms: float) -> str:
+    """Divide exposed collectives: ``exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer``."""
+    told = f"{milliseconds(waited_ms)} waiting for other ranks, {milliseconds(ms - waited_ms)} in transfer"
+    return f"exposed collectives {milliseconds(ms)}: {told}"
+
+
 def lead_lost(summary: Summary) -> str:
     """Say which waits let the GPU catch up with the CPU, and how much idle time may come of it; nothing where that is little."""
     lost = summary.lead_lost

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import Bools, Ints, fetch, summed
-from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, OPTIMIZER, PHASES, PYTHON, ZERO_GRAD
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, OPTIMIZER, PHASES, PYTHON, RANGES, STEP, ZERO_GRAD
 from advisor.timeline.context import Context
 from advisor.timeline.source import Place, parse_frame
 
@@ -16,9 +16,6 @@ PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
 """Kinds of parts; what is in none of them lies between."""
 _MOST = 0.9
 """Of the time that is divided: what is around so much of it holds all of it, for what a reader wants to know."""
-_MARK = "ProfilerStep#"
-_RANGES = ("Optimizer.", "enumerate(")
-"""Ranges that torch marks, which traces of 2021 hold as operators."""
 _STANDARD = sys.stdlib_module_names
 NODE = "autograd::engine::evaluate_function: "
 """Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
@@ -41,8 +38,8 @@ def _names(context: Context) -> _Names:
     return _Names(
         np.array([frame is not None and _tells(frame) for frame in frames], np.bool_),
         np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
-        np.array([name.startswith(_MARK) for name in context.names], np.bool_),
-        np.array([name.startswith(_RANGES) for name in context.names], np.bool_),
+        np.array([name.startswith(STEP) for name in context.names], np.bool_),
+        np.array([name.startswith(RANGES) for name in context.names], np.bool_),
     )
 
 

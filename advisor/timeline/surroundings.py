@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.intervals import Ints, fetch
-from advisor.timeline.calls import ANNOTATION
+from advisor.timeline.calls import ANNOTATION, MARKS
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost_ops
 from advisor.timeline.parts import BETWEEN, NODE, PHASE, parts, text
 
-_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
 _ALIKE = 0.95
 """Part of the weight that has to lie in one operator or range for that to be all."""
 _PART = 0.15
@@ -28,7 +27,7 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
     if not host.size or not len(nodes):
         return None
     # A mark of torch's is around the operators that lie in it.
-    outermost = np.full(len(nodes), -1, np.int64) if op.startswith(_MARKS) else outermost_ops(context, nodes)
+    outermost = np.full(len(nodes), -1, np.int64) if op.startswith(MARKS) else outermost_ops(context, nodes)
     outer = _alike(outermost, weights)
     within = _alike(_ranges(context, nodes), weights)
     names = [context.names[code].removeprefix(NODE) if code >= 0 else "" for code in (outer, within)]
@@ -61,7 +60,7 @@ def held(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]
 def _ranges(context: Context, nodes: Ints) -> Ints:
     """Name of the innermost range of the program's around each node; -1 for none."""
     host = context.recording.host
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     known = nodes >= 0
     ranges = np.full(len(nodes), -1, np.int64)
     ranges[known] = host.above(nodes[known], (host.group == ANNOTATION) & ~marks[host.name])

@@ -15,7 +15,7 @@ from advisor.results.elsewhere import Elsewhere
 from advisor.roofline import unknown
 from advisor.roofline.limits import Floats, limits
 from advisor.roofline.reasons import REASONS, told
-from advisor.timeline.calls import ANNOTATION, OP, PHASES
+from advisor.timeline.calls import ANNOTATION, MARKS, OP, PHASES
 from advisor.timeline.communication_names import without_anonymous
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
@@ -31,8 +31,6 @@ _LEAST, _MOST = 0.05, 3
 _LARGE = 0.1
 # Of a place's time: less tells nothing of it.
 _MOSTLY = 0.9
-# Ranges that torch marks by itself.
-_MARKS = ("ProfilerStep#", "Optimizer.")
 _IN_PHASE = {
     "forward": "launches of the forward pass",
     "backward": "launches of the backward pass",
@@ -192,7 +190,7 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
     ledger, host = context.ledger, context.recording.host
     if not host.size:
         return []
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     ranges = (host.group == ANNOTATION) & ~marks[host.name]
     nodes = np.flatnonzero(ranges & (host.thread == main_thread(context.recording)))
     nodes = nodes[host.above(nodes, ranges) < 0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, coded, covered, fetch, intersect, summed, union
 from advisor.timeline import ledger as ledgers
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, STEP
 from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
 from advisor.timeline.kernel_names import EXPERTS, MOST
@@ -17,7 +17,6 @@ from advisor.timeline.memory import freeing_ns
 from advisor.timeline.surroundings import around
 from advisor.timeline.unexplained import unexplained_idle
 
-_MARK = "ProfilerStep#"
 _PYTHON, _UNRECORDED = "Python outside any operator", "no recorded operator"
 _QUEUED, _FREED = "front of queued work", "the freeing of large tensors"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
@@ -164,7 +163,7 @@ def _named(context: Context, codes: Ints, dur: Ints) -> Owner | None:
     """Return the name that holds most time."""
     total = summed(codes, dur, len(context.names))
     for code in np.argsort(-total)[:2].tolist() if len(total) else ():
-        if total[code] and not context.names[code].startswith(_MARK):
+        if total[code] and not context.names[code].startswith(STEP):
             return Owner(context.names[code], int(total[code]))
     return None
 
@@ -217,7 +216,7 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     op = int(fetch(host.attributes.op, np.array([first]))[0])
     if op >= 0 and host.group[op] == OP:
         name += f" in {context.names[host.name[op]]}"
-    marks = np.array([text.startswith(_MARK) for text in context.names], np.bool_)
+    marks = np.array([text.startswith(STEP) for text in context.names], np.bool_)
     around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~marks[host.name])[0])
     name = f"{name} under {context.names[host.name[around]]}" if around >= 0 else name
     counted = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])

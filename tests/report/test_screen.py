@@ -19,7 +19,7 @@ from advisor.cli import main
 from advisor.engine.query import run
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
-from advisor.report import FORMATS, Options, figures, render
+from advisor.report import FORMATS, Options, figures, render, step_time
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
@@ -201,6 +201,19 @@ def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> Non
     crowd = lines(Several(traces=[one] * 300), 100)
     assert len(crowd) <= screen.LINES_OF_RANKS
     assert any("more: -v" in line for line in crowd)
+
+
+def test_what_collectives_wait_for_is_taken_from_what_they_transfer() -> None:
+    """481 of 623 ms are exposed, of which 432 pass before the last rank has come; of less than a tenth nothing is said."""
+    summary = replace(
+        analysis().summary, step_ms=None, window_ms=623.0, causes={"communication": 481 / 623, "compute": 142 / 623},
+        steady_causes={"communication": 481 / 623, "compute": 142 / 623}, rank_wait_ms=432.0,
+    )  # fmt: skip
+    told = "exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer"
+    assert step_time.collectives(summary) == told
+    assert step_time.collectives(replace(summary, rank_wait_ms=None)) == ""
+    assert step_time.collectives(replace(summary, steady_causes={"communication": 0.09, "compute": 0.91})) == ""
+    assert told in lines(replace(analysis(finding()), summary=summary))
 
 
 def test_ranks_together_say_where_their_time_goes_in_the_mean() -> None:

@@ -92,10 +92,12 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     if in_short and not rows:
         rows, unsaid = in_short, short
     between = first + unsaid + host_lines(analysis.summary, width, rows)
-    # A start-up that is little is said where nothing loses a line for it.
-    if not _start_up(analysis) and (once := _wrapped(_start_up(analysis, _SMALL_STARTUP), width)):
+    # These are said where nothing loses a line for them.
+    small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
+    for text in (step_time.collectives(analysis.summary), small):
+        more = _wrapped(text, width)
         spare = most - sum(map(len, (head, lead, between, foot))) - sum(len(entry.forms[0]) for entry in entries)
-        between += once * (len(once) <= spare)
+        between += more * (len(more) <= spare)
     yield from _page(head, lead, entries, between + foot, most)
 
 
@@ -837,8 +839,7 @@ def _mean_rank(many: Sequence[Analysis], across: Across, width: int) -> list[Lin
     known = [share for share in shares if share is not None]
     if exposed >= _KERNELS * whole and len(known) == len(shares):
         waited = min(whole * sum(known) / len(known), exposed)
-        told = f"{duration(waited)} waiting for other ranks, {duration(exposed - waited)} in transfer"
-        lines += _wrapped(f"exposed collectives {duration(exposed)}: {told}", width)
+        lines += _wrapped(step_time.exposed(exposed, waited), width)
     total = max(sum(families.values()), 1e-9)
     ordered = sorted(families.items(), key=lambda one: -one[1])
     mean = [KernelTime(family=family, ms=ms, share=ms / total) for family, ms in ordered]
