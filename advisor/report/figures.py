@@ -272,7 +272,7 @@ def _left_out(summary: Summary, whole: float) -> list[str]:
 
 
 def start_up(summary: Summary, least: float = _MUCH) -> str:
-    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under the part *least*."""
+    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under a part *least*."""
     whole = summary.extent_ms or summary.window_ms
     lead = summary.lead_ms or 0.0
     led = lead >= UNSTEADY * whole

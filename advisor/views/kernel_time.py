@@ -38,7 +38,8 @@ def kernel_time(context: Context) -> list[KernelTime]:
 
 
 def _of(found: Families, family: str) -> Bools:
-    return found.code == (found.names.index(family) if family in found.names else -1)
+    flags: Bools = found.code == (found.names.index(family) if family in found.names else -1)
+    return flags
 
 
 def mean_step_ns(context: Context) -> float:

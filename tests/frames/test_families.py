@@ -90,7 +90,7 @@ def test_a_softmax_of_a_librarys_is_of_attention_too(tmp_path: Path) -> None:
 
 
 def masked_attention(folder: Path) -> str:
-    """A mask of 20 us and its cast of 5, attention of four kernels of 10, the mean of its weights; around it work of other sizes."""
+    """A mask of 20 us and its cast of 5, attention of four kernels of 10, the mean of its weights; around it other work."""
     b = TraceBuilder("NVIDIA A100-SXM4-40GB")
     half = ["float", "c10::Half"]
     for op, kernel, shapes, us in (

@@ -682,7 +682,7 @@ def test_unknown_limits_leave_the_screen_for_what_the_cpu_does() -> None:
     assert any("In no finding" in line for line in shown)
     assert any(line.startswith("waits for the CPU") for line in shown)
     assert any("limit not known" in line for line in shown)  # three findings leave room for all
-    crowded = lines(replace(full, findings=made.findings[:3] + [replace(made.findings[3], title="long " * 20)]))
+    crowded = lines(replace(full, findings=[*made.findings[:3], replace(made.findings[3], title="long " * 20)]))
     assert any(line.startswith("waits for the CPU") for line in crowded)
     assert not any("limit not known" in line for line in crowded)
     assert any("In no finding: compute, 20.0 ms in aten::mm." in line for line in crowded)

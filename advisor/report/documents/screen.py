@@ -679,10 +679,9 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
 
 def aside(finding: Finding, others: Sequence[Finding]) -> str:
     """Return what belongs beside a saving: ``, added-to-zeros included``, ``, 3.0 ms with the CPU as recorded``."""
-    if finding.saving is None:
+    if finding.saving is None or alone(finding.saving):
         return ""
-    by_itself = alone(finding.saving)
-    return ("" if by_itself else _same_change(finding, others)) + _as_recorded(finding.saving)
+    return _same_change(finding, others) + _as_recorded(finding.saving)
 
 
 def _as_recorded(saving: Saving) -> str:
