@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints, fetch
+from advisor.intervals import Ints, alike, fetch, summed
 from advisor.timeline.calls import ANNOTATION, MARKS
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost_ops
@@ -14,6 +14,8 @@ _ALIKE = 0.95
 """Part of the weight that has to lie in one operator or range for that to be all."""
 _PART = 0.15
 """Part of the weight from which on one of several operators around is named."""
+_MOST = 8
+"""Parts of the program that are looked at: each of the rest holds less than an eighth."""
 _NAMED = 2
 """Operators around that are named, of several."""
 
@@ -38,7 +40,7 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
 
 
 def held(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]]:
-    """Parts of the program that some nodes lie in, with their parts of the *weights*, the most first: phases, ranges, operators.
+    """The largest parts of the program that some nodes lie in, with their parts of the *weights*: phases, ranges, operators.
 
     A phase nearly all of which is one operator is that operator: a node of autograd, a compiled function.
     """
@@ -48,13 +50,17 @@ def held(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]
     whole = max(float(np.maximum(weights, 0).sum()), 1.0)
     node, weight = nodes[inside], np.maximum(weights[inside], 0)
     kind, code = parts(context, node, weight)
+    first, part = alike(kind, code)
+    sums = summed(part, weight, len(first))
     found: list[tuple[str, float]] = []
-    for of, name in sorted({pair for pair in zip(kind.tolist(), code.tolist(), strict=True) if pair[0] != BETWEEN}):
-        rows = (kind == of) & (code == name)
+    for number in np.argsort(-sums, kind="stable")[:_MOST].tolist():
+        of, name = int(kind[first[number]]), int(code[first[number]])
+        rows = part == number
         within = _alike(outermost_ops(context, node[rows]), weight[rows]) if of == PHASE else -1
         label = context.names[within].removeprefix(NODE) if within >= 0 else text(context, of, name)
-        found.append((label, float(weight[rows].sum()) / whole))
-    return sorted(found, key=lambda part: -part[1])
+        if of != BETWEEN:
+            found.append((label, float(sums[number]) / whole))
+    return found
 
 
 def _ranges(context: Context, nodes: Ints) -> Ints:
