@@ -670,9 +670,10 @@ def operator(place: Place) -> str:
     return f"{place.op} in {place.around}" if place.op and place.around else place.op or ""
 
 
-def operator_name(place: Place) -> str:
-    """Return the operator of a place, without what autograd's engine puts before a node's name."""
-    return (place.op or "").removeprefix("autograd::engine::evaluate_function: ")
+def operator_name(place: Place, *, with_around: bool) -> str:
+    """Return the operator of a place, without what autograd's engine puts before a node's name; also what is around all of it."""
+    name = (place.op or "").removeprefix("autograd::engine::evaluate_function: ")
+    return f"{name} in {place.around}" if with_around and place.around and "%" not in place.around else name
 
 
 def describe(place: Place) -> Text:

@@ -551,17 +551,24 @@ def _times(step: PlanStep) -> str:
 def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> list[_Entry]:
     training = {rule for step in analysis.plan if step.changes_training for rule in step.rules}
     place = {finding.rule: index for index, finding in enumerate(analysis.findings, 1)}
-    return [
-        entry(
-            finding,
-            place[finding.rule],
-            width,
-            saving(finding, analysis.findings) + (aside(finding, analysis.findings) if width >= _NARROW else ""),
-            finding.rule in training,
-            module=_told_apart(finding, analysis),
-        )
-        for finding in findings
-    ]
+
+    def composed(finding: Finding, beside: str) -> _Entry:
+        worth, module = saving(finding, analysis.findings) + beside, _told_apart(finding, analysis)
+        return entry(finding, place[finding.rule], width, worth, finding.rule in training, module=module)
+
+    entries = []
+    for finding in findings:
+        bare = told = composed(finding, "")
+        if width >= _NARROW and (beside := aside(finding, analysis.findings)):
+            told = composed(finding, beside)
+        # A line of its own it is worth where the saving would read as a fault without it.
+        odd = finding.saving is not None and finding.saving.high_ms >= _ODD * finding.cost_ms
+        entries.append(told if odd or len(told.forms[0]) <= len(bare.forms[0]) else bare)
+    return entries
+
+
+_ODD = 1.5
+"""Times its cost that a finding saves, from which on the reason is said in any case."""
 
 
 def _told_apart(finding: Finding, analysis: Analysis) -> str:
@@ -631,7 +638,8 @@ def where(finding: Finding) -> str:
 def _several_places(places: Sequence[Place]) -> str:
     """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` or ``model.py:37 in forward (28 %) and others`` of a spread cost.
 
-    Places that hold much are named as long as they fit a line; "" where the first stands for all, or more is known of it.
+    Lines that hold much are named as long as they fit a line, operators all of them; "" where the first stands for all, or more is
+    known of it.
     """
     large = [place for place in places if place.share >= _MUCH]
     if not large or large[0].share >= _MOST:
@@ -639,18 +647,19 @@ def _several_places(places: Sequence[Place]) -> str:
     if any((not place.file and (place.library or place.module)) or place.through for place in large):
         return ""
     names = [figures.first_place(large[0]), *(figures.short_place(at, large[0]) for at in large[1:])]
-    if not any(place.file for place in large):
-        names = [figures.operator_name(place) for place in large]
+    operators = not any(place.file for place in large)
+    if operators:
+        names = [figures.operator_name(place, with_around=len(large) == 1) for place in large]
     texts = [f"{name} ({share(place.share)} %)" for name, place in zip(names, large, strict=True)]
     fitting = [count for count in range(1, len(texts) + 1) if columns(", ".join(texts[:count])) <= _PLACES_LINE]
-    shown = max(fitting, default=1)
+    shown = len(texts) if operators else max(fitting, default=1)
     return ", ".join(texts[:shown]) + (" and others" if shown == 1 else "")
 
 
 _MUCH, _MOST = 0.15, 0.75
 """Share from which on a place counts as one of several, and from which on one stands for all."""
 _PLACES_LINE = 78
-"""Columns in which several places have room."""
+"""Columns in which several lines have room."""
 
 
 def words(finding: Finding) -> str:
