@@ -26,7 +26,7 @@ from advisor.timeline.harness import mostly
 from advisor.timeline.lean import Lean
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
-from advisor.timeline.surroundings import around, outermost
+from advisor.timeline.surroundings import around, held
 from advisor.timeline.unprofiled import Unprofiled, unprofiled
 
 if TYPE_CHECKING:
@@ -328,16 +328,16 @@ class Trace:
         nodes = self._nodes(frame, mask)
         return None if nodes is None else around(self._context, nodes, weights, op)
 
-    def outermost(self, frame: str, mask: Bools, weights: Ints) -> list[tuple[str, float]]:
-        """Operators with none around them that the chosen rows lie in, with their parts of the *weights*, the most first."""
+    def held(self, frame: str, mask: Bools, weights: Ints) -> list[tuple[str, float]]:
+        """Parts of the program that the chosen rows lie in, with their parts of the *weights*, the most first."""
         nodes = self._nodes(frame, mask)
-        return [] if nodes is None else outermost(self._context, nodes, weights)
+        return [] if nodes is None else held(self._context, nodes, weights)
 
     def _nodes(self, frame: str, mask: Bools) -> Ints | None:
-        """Nodes of the host at which the chosen rows of a frame belong; None for a frame whose rows belong nowhere."""
+        """Nodes of the host that the chosen rows of a frame are, or lie in; None for a frame whose rows lie nowhere."""
         rows = FRAMES[frame].rows
-        if rows.nodes is not None:
-            return rows.nodes(self._context)[mask]
+        if (nodes := rows.nodes or rows.within) is not None:
+            return nodes(self._context)[mask]
         return None if rows.work is None else self._context.recording.work.launch[rows.work(self._context)[mask]]
 
     def returns(self, frame: str, mask: Bools) -> tuple[float, float]:

@@ -19,8 +19,8 @@ LEAST_SHARE = 0.01
 ALIKE = 0.95
 PART = 0.15
 """Share of a place's cost from which on a library's line that it lies in is named."""
-_SPREAD, _MORE = 0.3, 2
-"""Share of the heaviest operator's below which its callers are the places, where one of them holds so many times as much."""
+_SPREAD, _MORE = 0.3, 1.5
+"""Share of the heaviest operator's below which parts of the program are the places, where one holds so many times as much."""
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")
 COLUMNS = (*_LINE, *_AROUND)
@@ -73,7 +73,7 @@ class Surroundings(Protocol):
     """Trace that tells where rows of a frame lie on the host."""
 
     def around(self, frame: str, mask: Bools, weights: Ints, op: str, /) -> str | None: ...
-    def outermost(self, frame: str, mask: Bools, weights: Ints, /) -> list[tuple[str, float]]: ...
+    def held(self, frame: str, mask: Bools, weights: Ints, /) -> list[tuple[str, float]]: ...
 
 
 def surrounded(
@@ -81,14 +81,13 @@ def surrounded(
 ) -> list[Place]:
     """The places, and of those of which the operator alone is known what is around it.
 
-    Where each of many operators holds little, the places are the operators that they are called by.
+    Where each of many operators holds little, the places are the parts of the program that they lie in.
     """
     each = table[weight].to_numpy(np.int64) if weight else np.ones(len(table), np.int64)
     if found and _bare(found[0]) and found[0].share < _SPREAD:
-        called = [(name, share) for name, share in trace.outermost(frame, rows, each[rows]) if share >= PART]
-        outer = [msgspec.structs.replace(found[0], op=name, share=share) for name, share in called]
-        if outer and outer[0].share >= _MORE * found[0].share:
-            return outer[:PLACES]
+        parts = [(name, share) for name, share in trace.held(frame, rows, each[rows]) if share >= PART]
+        if parts and parts[0][1] >= _MORE * found[0].share:
+            return [msgspec.structs.replace(found[0], op=name, share=share) for name, share in parts[:PLACES]]
     for at, place in enumerate(found):
         if place.op is not None and _bare(place):
             members = rows & (table["op"] == place.op).to_numpy(np.bool_, na_value=False)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from advisor.frames.patterns.attention import is_softmax
 from advisor.frames.patterns.find import find
+from advisor.frames.patterns.tree import Pairs
 from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import OP, PHASES, PYTHON
 from advisor.timeline.context import Context
@@ -18,7 +20,7 @@ from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.launch_origin import outermost_ops
 
 CASTS, COPIES, RMS_NORM, ROTARY = "casts", "copies", "RMS norm", "rotary embedding"
-ATTENTION, OF_EXPERTS, _UNFUSED = "attention", "experts (MoE)", "unfused attention"
+ATTENTION, OF_EXPERTS, UNFUSED = "attention", "experts (MoE)", "unfused attention"
 _PRODUCTS, _ACTIVATIONS = "matrix products", "activations"
 _CONCATENATION, _ELEMENTS, _REDUCTIONS, _FILLS = "concatenation", "elementwise", "reductions", "fills"
 _EMBEDS = re.compile(r"embedding|fbgemm|SplitLookup", re.I)
@@ -177,19 +179,31 @@ def families(context: Context) -> Families:
         if len(chosen):
             code[chosen] = numbers.setdefault(family, len(numbers))
     # Casts are what autocast adds, in attention and around a norm as elsewhere: a fix of their own spares them.
-    stepwise = in_attention(context, rows) & ~optimizing & (code != numbers.get(CASTS, -1))
+    stepwise = of_attention(context, rows) & ~optimizing & (code != numbers.get(CASTS, -1))
     if stepwise.any():
-        code[stepwise] = numbers.setdefault(_UNFUSED, len(numbers))
+        code[stepwise] = numbers.setdefault(UNFUSED, len(numbers))
     return Families(code, tuple(numbers))
 
 
 def in_attention(context: Context, rows: Ints) -> Bools:
     """Flag the kernels of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
-    if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
+    return _in_patterns(context, rows, "inside")
+
+
+def of_attention(context: Context, rows: Ints) -> Bools:
+    """Flag the kernels of such a pattern, and those beside it that are there for it: what makes its mask."""
+    return in_attention(context, rows) | _in_patterns(context, rows, "beside")
+
+
+def _in_patterns(context: Context, rows: Ints, part: Literal["inside", "beside"]) -> Bools:
+    softmaxes = np.array([is_softmax(name) for name in context.names], np.bool_)
+    host = context.recording.host
+    if not softmaxes.any() or not softmaxes[host.name[host.group == OP]].any():
         return np.zeros(len(rows), np.bool_)
     patterns = context.once(find)
     kinds = np.array([pattern.kind == "attention" for pattern in patterns.kinds for _ in range(len(pattern))], np.bool_)
-    inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
+    pairs: Pairs = getattr(patterns, part)
+    inside: Bools = np.isin(rows, pairs.index[kinds[pairs.row]] if len(kinds) else rows[:0])
     return inside
 
 

@@ -44,12 +44,14 @@ class Rows:
     """Identity of the rows: for each the piece of GPU work or the call on the host that it is.
 
     ``work`` are indices into ``Recording.work``, ``nodes`` are nodes of the host's forest (-1: none). Rows that are
-    segments of the ledger say which in ``segments``. Rows that stand for several events each say in ``events`` which GPU
+    segments of the ledger say which in ``segments``, and in ``within`` the node that the launching thread is in meanwhile.
+    Rows that stand for several events each say in ``events`` which GPU
     work and which nodes are evidence of them. Rows of none of these are found on the timeline by thread and time.
     """
 
     work: Index | None = None
     nodes: Index | None = None
+    within: Index | None = None
     segments: Pick | None = None
     events: Callable[[Context, Bools], tuple[Ints, Ints]] | None = None
 

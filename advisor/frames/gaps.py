@@ -91,19 +91,40 @@ def _segments(context: Context) -> tuple[Ints, Ints]:
     return segments, np.cumsum(fresh) - 1
 
 
-def build(context: Context) -> pd.DataFrame:
-    """The frame of the busiest device; without a device, of the host's window."""
-    ledger, host = context.ledger, context.recording.host
+def _bounds(context: Context) -> tuple[Ints, Ints, Ints]:
+    """First segment of each row, its start and its length."""
     segments, row = context.once(_segments)
     count = int(row[-1]) + 1 if len(row) else 0
     head = segments[np.searchsorted(row, np.arange(count))]
-    start, gap = ledger.start_ns[head], ledger.gap[head]
-    dur = summed(row, ledger.dur_ns[segments], count)
+    return head, context.ledger.start_ns[head], summed(row, context.ledger.dur_ns[segments], count)
+
+
+def _nodes(context: Context) -> Ints:
+    """The node that the launching thread is in at the middle of each row; -1 for none."""
+    host, (_, start, dur) = context.recording.host, context.once(_bounds)
+    node = np.full(len(start), -1, np.int64)
+    if not context.recording.has_host:
+        return node
+    middle = start + dur // 2
+    threads = thread_of(context, launch_behind(context, start + dur), middle)
+    for thread in distinct(threads).tolist():
+        here = threads == thread
+        node[here] = host.innermost(thread, middle[here])
+    return node
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame of the busiest device; without a device, of the host's window."""
+    ledger, host = context.ledger, context.recording.host
+    segments, _ = context.once(_segments)
+    head, start, dur = context.once(_bounds)
+    count, gap = len(head), ledger.gap[head]
     stretches = int(gap.max()) + 1 if count else 0
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
     following = launch_behind(context, start + dur)
     owned = ledger.through("host", "operator")[head]
-    node, python, computing, held, around, files = _meanwhile(context, following, start, dur, owned)
+    node = context.once(_nodes)
+    python, computing, held, around, files = _meanwhile(context, following, start, dur, owned)
     holders = describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
     # What an operator takes most of is the operator's, in whatever function it was called.
@@ -226,23 +247,20 @@ def _next_work(context: Context, end: Ints) -> Ints:
 
 def _meanwhile(
     context: Context, following: Ints, start: Ints, dur: Ints, owned: Bools
-) -> tuple[Ints, Ints, Ints, Stretches, Neighbours, Files]:
-    """The node that the launching thread was in at the middle of each stretch; the ns of Python and CPU work; who held the host;
-    the operators around its middle; the ns in which files were written.
+) -> tuple[Ints, Ints, Stretches, Neighbours, Files]:
+    """The ns of Python and CPU work of the launching thread; who held the host; the operators around the middle of each stretch;
+    the ns in which files were written.
 
     Owners are found of the stretches that *owned* flags.
     """
-    host = context.recording.host
-    node, python = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
-    computing = np.zeros(len(start), np.int64)
-    held = Stretches(node.copy(), node.copy())
-    around = Neighbours(node.copy(), node.copy(), node.copy(), np.zeros(len(start), np.bool_))
+    python, computing = np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64)
+    held = Stretches(python.copy(), python.copy())
+    around = Neighbours(python.copy(), python.copy(), python.copy(), np.zeros(len(start), np.bool_))
     files = Files.of(context, len(start))
     threads = thread_of(context, following, start + dur // 2) if context.recording.has_host else following[:0]
     for thread in distinct(threads).tolist():
         here = threads == thread
         low, high = start[here], (start + dur)[here]
-        node[here] = host.innermost(thread, low + dur[here] // 2)
         python[here] = python_outside_operators(context, thread, low, high)
         computing[here] = computing_on_cpu(context, thread, low, high)
         found = find_owners(context, thread, low, high, owned[here])
@@ -251,7 +269,7 @@ def _meanwhile(
         around.before[here], around.after[here] = beside.before, beside.after
         around.ns[here], around.holds[here] = beside.ns, beside.holds
         files.fill(context, thread, np.flatnonzero(here), low, high)
-    return node, python, computing, held, around, files
+    return python, computing, held, around, files
 
 
 def _position(context: Context, start: Ints, end: Ints, gap: Ints, stretches: int) -> Ints:
@@ -302,7 +320,7 @@ FRAME = Frame(
     SCHEMA,
     build,
     evidence=("cause", "op", "next_op", COUNT, *TIME),
-    rows=Rows(segments=owns_parts(_owned)),
+    rows=Rows(within=lambda context: context.once(_nodes), segments=owns_parts(_owned)),
     owns=owns_parts(_owned),
     parts=_owned,
     no_op=IN_PYTHON,

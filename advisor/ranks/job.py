@@ -242,7 +242,7 @@ class Job:
         """None: rows of several traces lie in nothing together."""
         return None
 
-    def outermost(self, frame: str, mask: Bools, weights: Ints) -> list[tuple[str, float]]:
+    def held(self, frame: str, mask: Bools, weights: Ints) -> list[tuple[str, float]]:
         """None: the rows are of several traces."""
         return []
 

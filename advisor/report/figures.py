@@ -271,8 +271,8 @@ def _left_out(summary: Summary, whole: float) -> list[str]:
     return parts
 
 
-def start_up(summary: Summary) -> str:
-    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing where it is little."""
+def start_up(summary: Summary, least: float = _MUCH) -> str:
+    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under a part *least*."""
     whole = summary.extent_ms or summary.window_ms
     lead = summary.lead_ms or 0.0
     led = lead >= UNSTEADY * whole
@@ -280,7 +280,7 @@ def start_up(summary: Summary) -> str:
     parts = [*summary.startup, *(summary.lead_startup if led else [])]
     rest = summary.first_step_ms or 0.0 if parts else 0.0
     total = sum(part.ms for part in parts) + rest
-    if total < _MUCH * whole or not total:
+    if total < least * whole or not total:
         return ""
     listed = _kinds(parts, UNSTEADY * whole)
     listed += [f"the rest of the first step {duration(rest)}"] if rest >= UNSTEADY * whole else []
@@ -618,7 +618,7 @@ def _host_matters(finding: Finding) -> bool:
 
 def user_frame(place: Place) -> str:
     """Return ``train.py:54 in train``; nothing where no frame of the user's own is known."""
-    if not place.file:
+    if place.file is None:
         return ""
     line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
@@ -642,6 +642,12 @@ def first_place(place: Place) -> str:
     return told if columns(told) <= _LINE else f"{library}, from {short}"
 
 
+def short_place(place: Place, first: Place) -> str:
+    """Return a place behind the *first*: without the folders of its file, and of the same file the line alone."""
+    name = "" if place.file == first.file else (place.file or "").rsplit("/", 1)[-1]
+    return user_frame(msgspec.structs.replace(place, file=name)) or first_place(place)
+
+
 _LINE = 78
 """Columns in which a place keeps the whole path of the user's file beside a library's."""
 _GENERATED = ("torchinductor", "<")
@@ -662,6 +668,12 @@ def gpus(finding: Finding) -> str:
 def operator(place: Place) -> str:
     """Return ``aten::_local_scalar_dense in aten::is_nonzero under ## forward ##``: the operator with what is around it."""
     return f"{place.op} in {place.around}" if place.op and place.around else place.op or ""
+
+
+def operator_name(place: Place, *, with_around: bool) -> str:
+    """Return the operator of a place, without what autograd's engine puts before a node's name; also what is around all of it."""
+    name = (place.op or "").removeprefix("autograd::engine::evaluate_function: ")
+    return f"{name} in {place.around}" if with_around and place.around and "%" not in place.around else name
 
 
 def describe(place: Place) -> Text:

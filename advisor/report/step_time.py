@@ -9,10 +9,11 @@ from advisor.report.plain import clean, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Elsewhere
 from advisor.results.host_time import HostTime
+from advisor.results.kernel_time import KernelTime
 
 _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
-_MOST_PARTS, _LONGEST = 12, 48
+_MOST_PARTS, _LONGEST = 8, 48
 """Parts of that which are named at most, and characters of a name."""
 _COPIED = 0.05
 """Part of the step from which on copies in one direction are named with their size."""
@@ -40,7 +41,10 @@ def kernel_time(summary: Summary) -> str:
     """Say what the kernels' time is made of: ``Kernels, 62.7 ms a step: matrix products 29.4 ms (46.9 %), softmax ...``."""
     total = sum(part.ms for part in summary.kernel_time)
     parts = [part for part in summary.kernel_time if part.share >= _FAMILY]
-    told = [f"{clean(part.family)} {milliseconds(part.ms)} ({percent(part.share)})" for part in parts]
+    told = [
+        f"{clean(part.family)} {milliseconds(part.ms)} ({percent(part.share)}{with_casts(part, total, ', ')})"
+        for part in parts
+    ]
     if not told:
         return ""
     if rest := total - sum(part.ms for part in parts):
@@ -49,14 +53,26 @@ def kernel_time(summary: Summary) -> str:
     return f"Kernels, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
 
 
+def with_casts(part: KernelTime, total: float, between: str = "") -> str:
+    """Say what a family comes to with the casts of what it reads and writes, where these are much of it; else nothing."""
+    if part.casts_ms < _CASTS * part.ms or not total:
+        return ""
+    told = f"{100 * (part.ms + part.casts_ms) / total:.0f} % with casts"
+    return between + told if between else f" ({told})"
+
+
+_CASTS = 0.1
+"""Part of a family's time from which on its casts are said."""
+
+
 def host_part(part: HostTime) -> str:
     """Name what the CPU does in short: the name of a function's file is its last part; one of many letters is its line's."""
     if part.kind == "between":
         return "between recorded calls"
     if part.kind != "function":
         return clean(part.where)[:_LONGEST]
-    text = clean(part.where.rpartition("/")[2])
-    return text if len(text) <= _LONGEST else text.split(" ")[0]
+    text, inside = clean(part.where.rpartition("/")[2]), f" ({clean(part.inside)})" if part.inside else ""
+    return (text if len(text) <= _LONGEST else text.split(" ")[0]) + inside
 
 
 def host_time(summary: Summary) -> str:
@@ -65,7 +81,11 @@ def host_time(summary: Summary) -> str:
     parts = [part for part in summary.host_time if part.share >= _FAMILY and part.kind != "others"][:_MOST_PARTS]
     if not parts:
         return ""
-    told = [f"{clean(part.where) or host_part(part)} {milliseconds(part.ms)} ({percent(part.share)})" for part in parts]
+    told = [
+        f"{clean(part.where) or host_part(part)} {milliseconds(part.ms)} ({percent(part.share)}"
+        f"{f', in {clean(part.inside)}' if part.inside else ''})"
+        for part in parts
+    ]
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
     return f"Waits for the CPU, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
@@ -89,6 +109,24 @@ def copies(summary: Summary) -> str:
     return f"copies{mean}: {'; '.join(told)}" if told else ""
 
 
+def collectives(summary: Summary) -> str:
+    """Say what of the collectives that nothing hides is waiting for other ranks, where that is known and they take much."""
+    ms = summary.steady_causes.get("communication", 0.0) * summary.whole_ms
+    if not summary.rank_wait_ms or ms < _EXPOSED * summary.whole_ms:
+        return ""
+    return exposed(ms, min(summary.rank_wait_ms, ms))
+
+
+_EXPOSED = 0.1
+"""Of the step: collectives of less are not divided."""
+
+
+def exposed(ms: float, waited_ms: float) -> str:
+    """Divide exposed collectives: ``exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer``."""
+    told = f"{milliseconds(waited_ms)} waiting for other ranks, {milliseconds(ms - waited_ms)} in transfer"
+    return f"exposed collectives {milliseconds(ms)}: {told}"
+
+
 def lead_lost(summary: Summary) -> str:
     """Say which waits let the GPU catch up with the CPU, and how much idle time may come of it; nothing where that is little."""
     lost = summary.lead_lost
@@ -106,11 +144,15 @@ def lead_lost(summary: Summary) -> str:
     return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
 
 
-def elsewhere(parts: Sequence[Elsewhere]) -> str:
-    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
+def elsewhere(parts: Sequence[Elsewhere], *, brief: bool = False) -> str:
+    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``
+
+    Where *brief*, nothing is said of kernels whose limit is not known.
+    """
     by_cause: dict[str, list[str]] = {}
     for part in parts:
-        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{_reached(part)}")
+        reached = "" if brief and part.of_reachable is None else _reached(part)
+        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{reached}")
     told = [f"{cause.replace('_', ' ')}, {listed(places)}" for cause, places in by_cause.items()]
     return f"In no finding: {'; '.join(told)}." if told else ""
 

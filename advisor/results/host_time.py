@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.results.field import CodeLine, doc
+from advisor.results.field import CodeLine, Name, doc
 
 
 class HostTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,3 +25,9 @@ class HostTime(msgspec.Struct, frozen=True, kw_only=True):
     ]
     ms: Annotated[float, doc("Of the step (of the window without steps) in ms.")]
     share: Annotated[float, doc("That, of all time in which the GPU waits for Python, operators and launches.")]
+    inside: Annotated[
+        Name | None,
+        doc(
+            "The function of the standard library that a function spends most of this in, as inspect.signature; None for none."
+        ),
+    ] = None

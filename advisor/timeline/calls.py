@@ -23,6 +23,11 @@ from advisor.timeline.source import LIBRARIES, Place, parse_frame
 PYTHON, ANNOTATION, OP, RUNTIME = range(4)
 GROUPS = ("python", "annotation", "op", "runtime")
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
+STEP = "ProfilerStep#"
+RANGES = ("Optimizer.", "enumerate(")
+"""Starts of the names of ranges that torch marks in a step, which traces of 2021 hold as operators."""
+MARKS = (STEP, *RANGES)
+"""Starts of the names of all that torch marks by itself."""
 _MOST_ATTEMPTS = 6
 _AT_A_TIME = 1 << 18
 """Nodes that are worked on together where all of them would take more room than their result."""
@@ -182,7 +187,7 @@ class Host:
             user, library = self._from_stacks(user, library)
         acts = (self.group == OP) | (self.group == ANNOTATION)
         names = recorded.names
-        steps = np.array([n.startswith("ProfilerStep#") for n in names], np.bool_)
+        steps = np.array([n.startswith(STEP) for n in names], np.bool_)
         acts &= ~steps[self.name] if len(steps) else False
         op = self.flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
         phase = self._phases()
@@ -590,6 +595,16 @@ class Host:
             return np.full(len(nodes), -1, np.int64)
         own = np.maximum(nodes, 0)
         return np.where(nodes >= 0, np.where(chosen[own], own, self.above(own, chosen)), -1)
+
+    def outermost(self, nodes: Ints, chosen: Bools) -> Ints:
+        """The outermost *chosen* node that is or holds each of *nodes*; -1 for none, and where *nodes* has -1."""
+        found = self.nearest(nodes, chosen)
+        rising = np.flatnonzero(found >= 0)
+        while len(rising):
+            above = self.above(found[rising], chosen)
+            rising = rising[above >= 0]
+            found[rising] = above[above >= 0]
+        return found
 
     def nodes_of(self, group: int) -> Ints:
         """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""

@@ -9,12 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, alike, covered, distinct, fetch, union, without
-from advisor.timeline.calls import BACKWARD, OP
+from advisor.timeline.calls import BACKWARD, MARKS, OP
 from advisor.timeline.context import Context
 
 MATH_ATTENTION = "_scaled_dot_product_attention_math"
-# What the profiler of 2021 wrote as operators, and is none.
-_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
 # Tensor Cores take operands of 2 bytes in loads of 16: 8 elements.
 _FULL = 8
 # Operator to the positions of the two factors among its operands.
@@ -42,7 +40,7 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
 
 def _marks(context: Context) -> Bools:
     """Flag the names of operators that are marks."""
-    return np.array([*(name.startswith(_MARKS) for name in context.names), False], np.bool_)
+    return np.array([*(name.startswith(MARKS) for name in context.names), False], np.bool_)
 
 
 def outermost(context: Context) -> Ints:

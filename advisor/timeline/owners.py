@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, intersect, subtract, union
 from advisor.timeline import closures, stalls
-from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
+from advisor.timeline.calls import ANNOTATION, BACKWARD, MARKS, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
 
@@ -60,8 +60,6 @@ _PROCESSORS = re.compile(
     r"|sentencepiece|tiktoken|datasets|spacy|nltk)/"
     r")"
 )
-# Parts of a step, which traces of 2021 hold as operators.
-_RANGES = ("ProfilerStep#", "Optimizer.", "enumerate(")
 _PIPELINE_STAGE = re.compile(r"^transformers/pipelines/\w+\.py$")
 _STAGES = ("preprocess", "_preprocess", "_parse_and_tokenize", "read_video_pyav", "read_video_decord", "ffmpeg_read")
 _BUILTINS = re.compile(r"^<built-in .*(?:\btokenizers\.|\bcv2\b|\bnumpy\.|\bImagingCore\b|\bdecord\b|\blibrosa\b)")
@@ -181,7 +179,7 @@ def neighbours(context: Context, thread: int, start: Ints, end: Ints) -> Neighbo
 def _outermost(context: Context) -> Ints:
     """Operators with no operator around them, by thread and start; what torch calls ranges are none."""
     host = context.recording.host
-    ranges = np.array([name.startswith(_RANGES) for name in context.names], np.bool_)
+    ranges = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     real = (host.group == OP) & ~ranges[host.name]
     nodes = np.flatnonzero(real)
     return nodes[host.above(nodes, real) < 0]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints, fetch
-from advisor.timeline.calls import ANNOTATION
+from advisor.intervals import Ints, alike, fetch, summed
+from advisor.timeline.calls import ANNOTATION, MARKS
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost_ops
+from advisor.timeline.parts import BETWEEN, NODE, PHASE, parts, text
 
-_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
-_NODE = "autograd::engine::evaluate_function: "
 _ALIKE = 0.95
 """Part of the weight that has to lie in one operator or range for that to be all."""
 _PART = 0.15
 """Part of the weight from which on one of several operators around is named."""
+_MOST = 8
+"""Parts of the program that are looked at: each of the rest holds less than an eighth."""
 _NAMED = 2
 """Operators around that are named, of several."""
 
@@ -27,25 +28,45 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
     host = context.recording.host
     if not host.size or not len(nodes):
         return None
-    outermost = outermost_ops(context, nodes)
+    # A mark of torch's is around the operators that lie in it.
+    outermost = np.full(len(nodes), -1, np.int64) if op.startswith(MARKS) else outermost_ops(context, nodes)
     outer = _alike(outermost, weights)
     within = _alike(_ranges(context, nodes), weights)
-    names = [context.names[code].removeprefix(_NODE) if code >= 0 else "" for code in (outer, within)]
+    names = [context.names[code].removeprefix(NODE) if code >= 0 else "" for code in (outer, within)]
     if outer < 0:
-        parts = [(name, share) for name, share in _parts(context, outermost, weights) if share >= _PART]
-        names[0] = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in parts[:_NAMED] if name != op)
-    return " under ".join(name for name in names if name not in ("", op)) or None
+        several = [(name, share) for name, share in _parts(context, outermost, weights) if share >= _PART]
+        names[0] = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in several[:_NAMED] if name != op)
+    return " under ".join(name for name in names if name not in ("", op, op.removeprefix(NODE))) or None
 
 
-def outermost(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]]:
-    """Operators with none around them that some nodes lie in, with their parts of the *weights*, the most first."""
-    return _parts(context, outermost_ops(context, nodes), weights) if context.recording.host.size and len(nodes) else []
+def held(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]]:
+    """The largest parts of the program that some nodes lie in, with their parts of the *weights*: phases, ranges, operators.
+
+    A phase nearly all of which is one operator is that operator: a node of autograd, a compiled function.
+    """
+    host, inside = context.recording.host, nodes >= 0
+    if not host.size or not inside.any():
+        return []
+    whole = max(float(np.maximum(weights, 0).sum()), 1.0)
+    node, weight = nodes[inside], np.maximum(weights[inside], 0)
+    kind, code = parts(context, node, weight)
+    first, part = alike(kind, code)
+    sums = summed(part, weight, len(first))
+    found: list[tuple[str, float]] = []
+    for number in np.argsort(-sums, kind="stable")[:_MOST].tolist():
+        of, name = int(kind[first[number]]), int(code[first[number]])
+        rows = part == number
+        within = _alike(outermost_ops(context, node[rows]), weight[rows]) if of == PHASE else -1
+        label = context.names[within].removeprefix(NODE) if within >= 0 else text(context, of, name)
+        if of != BETWEEN:
+            found.append((label, float(sums[number]) / whole))
+    return found
 
 
 def _ranges(context: Context, nodes: Ints) -> Ints:
     """Name of the innermost range of the program's around each node; -1 for none."""
     host = context.recording.host
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     known = nodes >= 0
     ranges = np.full(len(nodes), -1, np.int64)
     ranges[known] = host.above(nodes[known], (host.group == ANNOTATION) & ~marks[host.name])
@@ -57,7 +78,7 @@ def _parts(context: Context, codes: Ints, weights: Ints) -> list[tuple[str, floa
     totals = np.bincount(codes + 1, np.maximum(weights, 0))
     whole = max(float(totals.sum()), 1.0)
     found = [at for at in np.argsort(-totals, kind="stable").tolist() if at and totals[at]]
-    return [(context.names[at - 1].removeprefix(_NODE), float(totals[at]) / whole) for at in found]
+    return [(context.names[at - 1].removeprefix(NODE), float(totals[at]) / whole) for at in found]
 
 
 def _alike(codes: Ints, weights: Ints) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, distinct, fetch, union
-from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.calls import OP, RANGES, RUNTIME, STEP
 from advisor.timeline.recording import Recording
 
 # So long behind the last event of the host, or between two of them, nothing is known of what it did.
@@ -67,8 +67,8 @@ def silent(recording: Recording) -> Spans:
     threads = np.append(
         distinct(host.thread[recording.work.launch[recording.work.launch >= 0]]), host.launching_thread()
     )
-    torchs = np.array([name.startswith(("Optimizer.", "enumerate(")) for name in recording.names], np.bool_)
-    steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
+    torchs = np.array([name.startswith(RANGES) for name in recording.names], np.bool_)
+    steps = np.array([name.startswith(STEP) for name in recording.names], np.bool_)
     told = (acts & ~steps[host.name]) | torchs[host.name]
     nodes = np.flatnonzero(told & np.isin(host.thread, threads))
     if not len(nodes):
@@ -82,7 +82,7 @@ def silent(recording: Recording) -> Spans:
 def last_event(recording: Recording) -> int:
     """End of the last event of the host, but for the steps: these go on whether anything is recorded or not."""
     host = recording.host
-    steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
+    steps = np.array([name.startswith(STEP) for name in recording.names], np.bool_)
     ends = host.end[~steps[host.name]]
     return int(ends.max()) if len(ends) else int(host.end.max())
 

@@ -15,7 +15,7 @@ from advisor.results.elsewhere import Elsewhere
 from advisor.roofline import unknown
 from advisor.roofline.limits import Floats, limits
 from advisor.roofline.reasons import REASONS, told
-from advisor.timeline.calls import ANNOTATION, OP, PHASES
+from advisor.timeline.calls import ANNOTATION, MARKS, OP, PHASES
 from advisor.timeline.communication_names import without_anonymous
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
@@ -31,8 +31,6 @@ _LEAST, _MOST = 0.05, 3
 _LARGE = 0.1
 # Of a place's time: less tells nothing of it.
 _MOSTLY = 0.9
-# Ranges that torch marks by itself.
-_MARKS = ("ProfilerStep#", "Optimizer.")
 _IN_PHASE = {
     "forward": "launches of the forward pass",
     "backward": "launches of the backward pass",
@@ -56,7 +54,7 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         chosen = np.flatnonzero(free & ledger.through(cause))
         found = _parts(context, cause, chosen)
         if not found and (one := owners.owner(context, cause, free)) is not None:
-            found = [one]
+            found = [owners.surrounded(context, cause, free, one)]
         if cause == "host" and len(found) == 1 and not context.recording.devices:
             found = _of_operators(context, chosen, found[0])
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
@@ -192,7 +190,7 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
     ledger, host = context.ledger, context.recording.host
     if not host.size:
         return []
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     ranges = (host.group == ANNOTATION) & ~marks[host.name]
     nodes = np.flatnonzero(ranges & (host.thread == main_thread(context.recording)))
     nodes = nodes[host.above(nodes, ranges) < 0]

@@ -493,7 +493,10 @@ def _parts(
             phrase = f"{WAITING_BRIEFLY if brief else WAITING}, {shared} waiting for other ranks".format(
                 device=program.device
             )
-        if cause == "host" and context.silent_ns >= (_SHOWN if words is UNRECORDED else _UNSEEN) * every["host"] > 0:
+        # Of calls that launch alone nobody knows what the host does between them.
+        launches_alone = not {"op", "python"} & set(context.tables)
+        silent_ns = every.get("host", 0) if launches_alone else context.silent_ns
+        if cause == "host" and silent_ns >= (_SHOWN if words is UNRECORDED else _UNSEEN) * every["host"] > 0:
             unseen = SHOWS_NOTHING if words is UNRECORDED else UNSEEN
             phrase = (UNSEEN_BRIEFLY if brief else unseen).format(device=program.device)
         elif cause == "host" and words is UNRECORDED and context.doubtful_ns >= _SHOWN * every["host"] > 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.frames.families import families
+from advisor.frames.families import CASTS, UNFUSED, Families, families, of_attention
+from advisor.intervals import Bools
 from advisor.results.kernel_time import KernelTime
 from advisor.timeline.context import Context
 from advisor.views.limits import owned
@@ -23,11 +24,22 @@ def kernel_time(context: Context) -> list[KernelTime]:
     found, total = context.once(families), float(own.sum())
     of_each = np.bincount(found.code, own, len(found.names))
     ms = mean_step_ns(context) / 1e6 / max(context.ledger.counted_ns, 1)
+    casts = {UNFUSED: float(own[of_attention(context, context.kernel_rows) & _of(found, CASTS)].sum())}
     return [
-        KernelTime(family=found.names[at], ms=float(of_each[at]) * ms, share=float(of_each[at]) / total)
+        KernelTime(
+            family=found.names[at],
+            ms=float(of_each[at]) * ms,
+            share=float(of_each[at]) / total,
+            casts_ms=casts.get(found.names[at], 0.0) * ms,
+        )
         for at in np.argsort(-of_each, kind="stable").tolist()
         if of_each[at]
     ]
+
+
+def _of(found: Families, family: str) -> Bools:
+    flags: Bools = found.code == (found.names.index(family) if family in found.names else -1)
+    return flags
 
 
 def mean_step_ns(context: Context) -> float:

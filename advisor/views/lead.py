@@ -14,7 +14,7 @@ from advisor.frames.syncs import of_engine, of_scaler, pending
 from advisor.intervals import Ints, covered, distinct, fetch, union
 from advisor.results.waits import LeadLost, Waiting
 from advisor.roofline.limits import Floats
-from advisor.timeline.calls import ANNOTATION, OP
+from advisor.timeline.calls import ANNOTATION, OP, STEP
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CODE
 from advisor.timeline.waits import COPY_SYNC, SCALAR
@@ -23,7 +23,6 @@ _LEAST = 0.05
 """Of steady work: the waits, and the idle time behind them, from which on they are named."""
 _PART = 0.2
 """Of the idle time behind waits: an operator with less of it is not named."""
-_MARK = "ProfilerStep#"
 
 
 def lead_lost(context: Context) -> LeadLost | None:
@@ -73,12 +72,9 @@ def _places(context: Context, node: Ints, wait_ms: Floats, idle_ms: Floats) -> l
     host = context.recording.host
     operator = fetch(host.attributes.op, node)
     operator = np.where((operator >= 0) & (host.group[np.maximum(operator, 0)] == OP), operator, -1)
-    marks = np.array([name.startswith(_MARK) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(STEP) for name in context.names], np.bool_)
     ranges = (host.group == ANNOTATION) & ~marks[host.name]
-    outer, around = np.full(len(node), -1, np.int64), host.above(node, ranges)
-    while (around >= 0).any():
-        outer = np.where(around >= 0, around, outer)
-        around = np.where(around >= 0, host.above(np.maximum(around, 0), ranges), -1)
+    outer = host.outermost(node, ranges)
     keys = np.stack([fetch(host.name, operator), fetch(host.name, outer)])
     found, back = np.unique(keys, axis=1, return_inverse=True)
     waits, idle = (np.bincount(back.ravel(), of, found.shape[1]) for of in (wait_ms, idle_ms))

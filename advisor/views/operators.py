@@ -9,7 +9,7 @@ import numpy as np
 from advisor.intervals import Bools, Ints, summed
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
-from advisor.timeline.calls import OP
+from advisor.timeline.calls import MARKS, OP
 from advisor.views.grid import MOST_ROWS, Groups, Labels, counted_rows, extent_note, ms
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 _MOST_SHAPES = 4
-_MARKS = ("ProfilerStep#", "Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#")
 _HEADINGS = (
     Heading(name="operator", meaning="its name; below it the shapes of its inputs, where they were recorded"),
     Heading(name="calls", unit="count"),
@@ -35,7 +34,7 @@ def operators(trace: Trace) -> Grid:
     frame, context = trace.frame("ops"), trace.context
     keep = counted_rows(trace, frame)
     # Before torch 1.12 torch's own marks were written as operators.
-    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     keep &= ~marks[context.recording.host.name[context.op_rows]]
     nodes = context.op_rows[keep]
     name, shapes = Labels(frame["name"]).where(keep), Labels(frame["shapes"]).where(keep)

@@ -9,14 +9,14 @@ import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, coded, covered, fetch, intersect, summed, union
 from advisor.timeline import ledger as ledgers
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, STEP
 from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
 from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.memory import freeing_ns
+from advisor.timeline.surroundings import around
 from advisor.timeline.unexplained import unexplained_idle
 
-_MARK = "ProfilerStep#"
 _PYTHON, _UNRECORDED = "Python outside any operator", "no recorded operator"
 _QUEUED, _FREED = "front of queued work", "the freeing of large tensors"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
@@ -99,13 +99,32 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
     waits = context.waits
     if cause == "operator":
         return _heaviest(context, waits.computing()[row], dur)
+    nodes = _waiting(context, cause, row)
+    return (
+        None if nodes is None else _heaviest(context, nodes if cause == "compile" else _operator(context, nodes), dur)
+    )
+
+
+def _waiting(context: Context, cause: str, row: Ints) -> Ints | None:
+    """Return the nodes of the host's waits of some rows of the ledger; None for a cause that is no such wait."""
+    waits = context.waits
     if cause in ("sync", "blocking_copy"):
-        return _heaviest(context, _operator(context, waits.syncs.node[row]), dur)
+        return waits.syncs.node[row]
     tables = {"loader": waits.loader, "allocator": waits.allocator, "compile": waits.compile, "gc": waits.gc}
-    if cause in tables:
-        nodes = tables[cause].node[row]
-        return _heaviest(context, nodes if cause == "compile" else _operator(context, nodes), dur)
-    return None
+    return tables[cause].node[row] if cause in tables else None
+
+
+def surrounded(context: Context, cause: str, segments: Bools, found: Owner) -> Owner:
+    """Return the owner of a wait with the operator and the range of the program around all that lies in it, as far as known."""
+    ledger = context.ledger
+    chosen = np.flatnonzero(segments & ledger.through(cause) & (ledger.row >= 0))
+    nodes = _waiting(context, cause, ledger.row[chosen]) if cause in ("sync", "blocking_copy") else None
+    if nodes is None:
+        return found
+    code = context.names.index(found.name) if found.name in context.names else -1
+    inside = context.recording.host.name[_operator(context, nodes)] == code
+    text = around(context, nodes[inside], ledger.dur_ns[chosen[inside]], found.name)
+    return found._replace(name=f"{found.name} in {text}") if text else found
 
 
 def of_harness(context: Context, segments: Ints) -> Owner | None:
@@ -144,7 +163,7 @@ def _named(context: Context, codes: Ints, dur: Ints) -> Owner | None:
     """Return the name that holds most time."""
     total = summed(codes, dur, len(context.names))
     for code in np.argsort(-total)[:2].tolist() if len(total) else ():
-        if total[code] and not context.names[code].startswith(_MARK):
+        if total[code] and not context.names[code].startswith(STEP):
             return Owner(context.names[code], int(total[code]))
     return None
 
@@ -197,7 +216,7 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     op = int(fetch(host.attributes.op, np.array([first]))[0])
     if op >= 0 and host.group[op] == OP:
         name += f" in {context.names[host.name[op]]}"
-    marks = np.array([text.startswith(_MARK) for text in context.names], np.bool_)
+    marks = np.array([text.startswith(STEP) for text in context.names], np.bool_)
     around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~marks[host.name])[0])
     name = f"{name} under {context.names[host.name[around]]}" if around >= 0 else name
     counted = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])

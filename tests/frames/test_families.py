@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import advisor
 from advisor import trace
+from advisor.report import step_time
 from advisor.testing import TraceBuilder
 
 POINTWISE = (
@@ -69,6 +71,65 @@ def test_casts_inside_of_attention_are_casts(tmp_path: Path) -> None:
             b.kernel(kernel, us=10)
     found = list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"])
     assert found == ["unfused attention", "casts", "unfused attention", "casts", "unfused attention"]
+
+
+def test_a_softmax_of_a_librarys_is_of_attention_too(tmp_path: Path) -> None:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    for op, kernel, shapes in (
+        ("aten::baddbmm", GEMM, [[8, 64, 64], [8, 64, 32], [8, 32, 64]]),
+        (
+            "ScaledUpperTriangMaskedSoftmax",
+            "void scaled_upper_triang_masked_softmax_warp_forward<float>",
+            [[8, 64, 64]],
+        ),
+        ("aten::bmm", GEMM, [[8, 64, 64], [8, 64, 32]]),
+    ):
+        with b.op(op, shapes=shapes):
+            b.kernel(kernel, us=10)
+    assert list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"]) == ["unfused attention"] * 3
+
+
+def masked_attention(folder: Path) -> str:
+    """A mask of 20 us and its cast of 5, attention of four kernels of 10, the mean of its weights; around it other work."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    half = ["float", "c10::Half"]
+    for op, kernel, shapes, us in (
+        ("aten::mul", POINTWISE, [[8, 64, 32], []], 10),  # of a factor of the product, not of the scores
+        ("aten::add", POINTWISE, [[8, 64, 64], [8, 1, 64]], 20),
+        ("aten::copy_", COPY, [[8, 64, 64], [8, 64, 64]], 5),
+        ("aten::baddbmm", GEMM, [[8, 64, 64], [8, 64, 32], [8, 32, 64]], 10),
+        ("aten::_softmax", "void cunn_SoftMaxForward<8, float, float, float>", [[8, 64, 64], [], []], 10),
+        ("aten::dropout", POINTWISE, [[8, 64, 64]], 10),
+        ("aten::bmm", GEMM, [[8, 64, 64], [8, 64, 32]], 10),
+        ("aten::add", POINTWISE, [[8, 64, 64], [8, 64, 64]], 10),  # behind the products, and no average
+        ("aten::mean", MEAN, [[2, 4, 64, 64], []], 40),
+    ):
+        with b.op(op, shapes=shapes, dtypes=half if op == "aten::copy_" else None):
+            b.kernel(kernel, us=us)
+    return str(b.write(folder / "t.json"))
+
+
+def test_what_makes_a_mask_and_averages_weights_is_of_attention(tmp_path: Path) -> None:
+    found = list(trace.read(masked_attention(tmp_path)).kernels["family"])
+    unfused = "unfused attention"
+    assert found == ["elementwise", unfused, "casts", *[unfused] * 4, "elementwise", unfused]
+
+
+def test_an_average_of_weights_goes_with_a_fused_attention_and_a_mask_stays(tmp_path: Path) -> None:
+    """Softmax and dropout, 10 us each, and the mean of 40 are its own; of the mask nothing is."""
+    (row,) = trace.read(masked_attention(tmp_path)).frame("patterns").query("kind == 'attention'").to_dict("records")
+    assert row["own_ns"] == 60_000
+
+
+def test_the_time_of_attention_is_said_with_its_casts(tmp_path: Path) -> None:
+    """Of 125 us 100 are attention's, and 5 those of the cast: a twentieth, of which nothing is said. At 20 it is."""
+    found = advisor.analyze(advisor.read(masked_attention(tmp_path))).summary
+    (part,) = [part for part in found.kernel_time if part.family == "unfused attention"]
+    assert round(part.ms * 1000) == 100
+    assert round(part.casts_ms * 1000) == 5
+    total = sum(one.ms for one in found.kernel_time)
+    assert step_time.with_casts(part, total) == ""
+    assert step_time.with_casts(replace(part, casts_ms=0.02), total) == " (96 % with casts)"
 
 
 @pytest.mark.parametrize(

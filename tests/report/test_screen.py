@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from support.analyses import analysis, finding
+from support.analyses import analysis, finding, together
 from support.paths import ROOT
 from support.real import AUDITED, NAMES
 from support.traces import analysis as analyzed
@@ -19,7 +19,7 @@ from advisor.cli import main
 from advisor.engine.query import run
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
-from advisor.report import FORMATS, Options, render
+from advisor.report import FORMATS, Options, figures, render, step_time
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
@@ -36,6 +36,8 @@ from advisor.results.analysis import (
     Through,
 )
 from advisor.results.copy_time import CopyTime
+from advisor.results.elsewhere import Elsewhere
+from advisor.results.host_time import HostTime
 from advisor.results.judgement import Check, Judgement
 from advisor.results.kernel_time import KernelTime
 from advisor.results.several import Several
@@ -199,6 +201,46 @@ def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> Non
     crowd = lines(Several(traces=[one] * 300), 100)
     assert len(crowd) <= screen.LINES_OF_RANKS
     assert any("more: -v" in line for line in crowd)
+
+
+def test_what_collectives_wait_for_is_taken_from_what_they_transfer() -> None:
+    """481 of 623 ms are exposed, of which 432 pass before the last rank has come; of less than a tenth nothing is said."""
+    summary = replace(
+        analysis().summary, step_ms=None, window_ms=623.0, causes={"communication": 481 / 623, "compute": 142 / 623},
+        steady_causes={"communication": 481 / 623, "compute": 142 / 623}, rank_wait_ms=432.0,
+    )  # fmt: skip
+    told = "exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer"
+    assert step_time.collectives(summary) == told
+    assert step_time.collectives(replace(summary, rank_wait_ms=None)) == ""
+    assert step_time.collectives(replace(summary, steady_causes={"communication": 0.09, "compute": 0.91})) == ""
+    assert told in lines(replace(analysis(finding()), summary=summary))
+
+
+def test_ranks_together_say_where_their_time_goes_in_the_mean() -> None:
+    """Of 100 and 300 ms half each: 60 + 60 ms of collectives come to 60 of 200, of which a fifth of the step, 40 ms, is waiting."""
+    one = analysis(finding())
+    summaries = [
+        replace(
+            one.summary,
+            step_ms=None,
+            window_ms=ms,
+            causes={"communication": 60 / ms, "compute": 1 - 60 / ms},
+            kernel_time=[KernelTime(family=family, ms=kernels, share=1.0)],
+        )
+        for ms, family, kernels in ((100.0, "convolutions", 90.0), (300.0, "matrix products", 30.0))
+    ]
+    across = together(one)
+    rows = [replace(row, wait_share=0.2) for row in across.ranks]
+    many = [replace(one, summary=summary) for summary in summaries]
+    shown = lines(Several(traces=many, across=replace(across, ranks=rows)))
+    assert "mean of the ranks 200 ms: compute 70.0 %, communication 30.0 %" in shown
+    assert "exposed collectives 60.0 ms: 40.0 ms waiting for other ranks, 20.0 ms in transfer" in " ".join(
+        " ".join(shown).split()
+    )
+    assert "kernels 60.0 ms: convolutions 75 %, matrix products 25 %" in shown
+    unknown = " ".join(lines(Several(traces=many, across=across)))  # one rank's waits are not known
+    assert "in transfer" not in unknown
+    assert "mean of the ranks" in unknown
 
 
 def test_a_place_is_a_link_on_a_terminal_where_its_file_is_there(
@@ -372,20 +414,26 @@ def test_a_mean_of_steps_that_differ_is_called_one(waits: tuple[int, ...], unit:
     assert screen.time_line(summary, 80).startswith(unit)
 
 
-@pytest.mark.parametrize(("ms", "said"), [(18, False), (20, True)])
-def test_start_up_of_a_fifth_of_the_recording_is_said_with_its_kind(ms: int, said: bool, tmp_path: Path) -> None:
-    """Twenty steps of 5 ms, in the first of which a library is loaded: with what is left of it 23 of 118 ms, or 25 of 120."""
+@pytest.mark.parametrize(
+    ("steps", "ms", "said", "always"), [(20, 18, True, False), (20, 20, True, True), (200, 18, False, False)]
+)
+def test_start_up_of_a_twentieth_of_the_recording_is_said_with_its_kind_and_of_a_fifth_on_any_screen(
+    steps: int, ms: int, said: bool, always: bool, tmp_path: Path
+) -> None:
+    """Steps of 5 ms, in the first of which a library is loaded: with what is left of it 23 of 118 ms, or 25 of 120; 23 of 1,018."""
     b = TraceBuilder(host_us=0, latency_us=0)
-    for at in range(20):
+    for at in range(steps):
         with b.step():
             with b.op("aten::cudnn_convolution", us=10):
                 if not at:
                     b.call("cudaModuleLoadData", ms * 1000)
                 b.kernel("implicit_gemm", us=5_000)
             b.sync()
-    text = " ".join(" ".join(lines(advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))), 100)).split())
+    made = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
+    text = " ".join(" ".join(lines(made, 100)).split())
     assert ("Start-up, not counted, is " in text) == said
-    assert not said or "loading 20 ms in aten::cudnn_convolution" in text
+    assert bool(figures.start_up(made.summary)) == always
+    assert not said or f"loading {ms} ms in aten::cudnn_convolution" in text.replace(".0 ms", " ms")
 
 
 @pytest.mark.real
@@ -554,9 +602,90 @@ def test_a_cost_stands_beside_what_is_saved_where_it_is_more(
     assert screen.saving(one, [one]) == text
 
 
+def test_a_saving_above_its_cost_names_what_the_same_change_saves_as_well() -> None:
+    """28.1 ms at most of 20 of its own: the rest is of the other. Of 30 of its own nothing has to be said."""
+    one = finding("gradient/zeroing-wait", cost_ms=20.0)
+    same = finding("gradient/added-to-zeros", saving=None, done_by=one.rule)
+    assert screen.aside(one, [one, same]) == ", added-to-zeros included"
+    assert screen.aside(one, [one, same, same]) == ", 2 others included"
+    assert screen.aside(replace(one, cost_ms=30.0), [one, same]) == ""
+    assert screen.aside(one, [one, replace(same, done_by=None)]) == ""
+    assert "included" not in " ".join(
+        lines(analysis(one, same))
+    )  # it would take a line of its own: 28.1 is 1.4 times 20
+    odd = analysis(replace(one, cost_ms=18.0), same)
+    assert "saves 21.0–28.1 ms (17–23 %), added-to-zeros included" in " ".join(lines(odd))
+    assert "included" not in " ".join(lines(odd, 60))
+
+
+@pytest.mark.parametrize(("recorded", "text"), [(14.0, ", 14.0 ms with the CPU as recorded"), (15.0, ""), (None, "")])
+def test_what_a_slow_recording_leaves_of_a_saving_is_said_where_it_is_half_at_most(
+    recorded: float | None, text: str
+) -> None:
+    """Of 28.1 ms."""
+    one = finding()
+    assert one.saving is not None
+    assert screen.aside(replace(one, saving=replace(one.saving, recorded_ms=recorded)), [one]) == text
+
+
 def test_operators_that_hold_much_each_are_the_place_together() -> None:
     nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
     places = [replace(nowhere, op=op, share=share) for op, share in (("a", 0.63), ("b", 0.35), ("c", 0.02))]
     assert screen.where(finding(where=places)) == "a (63 %), b (35 %)"
     assert screen.where(finding(where=[replace(places[0], share=0.81), places[1]])) == "a"  # it stands for all
-    assert screen.where(finding(where=[places[0], finding().where[0]])) == "a"  # a line is more than an operator
+    assert screen.where(finding(where=[replace(places[0], share=0.2), *places[2:]])) == "a (20 %) and others"
+    node = "autograd::engine::evaluate_function: MmBackward0"
+    assert screen.where(finding(where=[replace(places[0], op=node), places[1]])) == "MmBackward0 (63 %), b (35 %)"
+
+
+def test_lines_that_hold_much_each_are_the_place_together() -> None:
+    """Of the same file the second is its line alone; what does not fit a line of text is one of the others."""
+    one = finding().where[0]
+    parts = [replace(one, library=None, share=0.4), replace(one, library=None, line=90, function="loss", share=0.3)]
+    assert screen.where(finding(where=parts)) == "train.py:54 in train (40 %), :90 in loss (30 %)"
+    other = replace(parts[1], file="app/models/head.py")
+    assert screen.where(finding(where=[parts[0], other])) == "train.py:54 in train (40 %), head.py:90 in loss (30 %)"
+    long = replace(parts[1], function="f" * 60)
+    assert screen.where(finding(where=[parts[0], long])) == "train.py:54 in train (40 %) and others"
+
+
+def waiting(total: float, *findings: Finding) -> list[str]:
+    """The screen of findings beside idle time for the CPU of *total* ms of a step of 100 ms; of it backward has 60 %."""
+    made = analysis(*findings)
+    parts = [HostTime(where="backward", kind="phase", ms=0.6 * total, share=0.6)]
+    parts += [HostTime(where=f"aten::operator_{at}", kind="operator", ms=0.1 * total, share=0.1) for at in range(4)]
+    return lines(replace(made, summary=replace(made.summary, host_time=parts, step_ms=None, window_ms=100.0)))
+
+
+def cheap(high_ms: float, at: int) -> Finding:
+    """A finding of seven lines, from the third on of eight, two of them its fix, that saves *high_ms* at most."""
+    saving = Saving(low_ms=0.0, high_ms=high_ms, low_share=0.0, high_share=high_ms / 100, basis="replay")
+    one = finding(f"a/r{at}", title=f"Title {at} " + "long " * (50 if at < 2 else 64), saving=saving)
+    return replace(one, fix=replace(one.fix, title=f"Change {at} " + "now " * 18))
+
+
+@pytest.mark.parametrize(("high_ms", "divided", "fixes"), [(10.0, True, 3), (30.0, False, 4)])
+def test_what_the_cpu_does_takes_the_room_of_fixes_that_return_less(high_ms: float, divided: bool, fixes: int) -> None:
+    """Findings fill the 30 lines that four others leave; idle time of 40 ms takes the two of a fix that returns at most 20."""
+    findings = [cheap(50.0, 0), *(cheap(high_ms, at) for at in (1, 2, 3))]
+    shown = waiting(40.0, *findings)
+    assert any(line.startswith("waits for the CPU 40.0 ms: backward 60 %") for line in shown) == divided
+    assert sum("→ Change" in line for line in shown) == fixes
+    assert sum(line.startswith((" 1", " 2", " 3", " 4")) for line in shown) == 4  # none is left out for it
+
+
+def test_unknown_limits_leave_the_screen_for_what_the_cpu_does() -> None:
+    """What is in no finding takes three lines with the reason and one without; of 34 findings take 27, four others as many."""
+    part = Elsewhere(cause="compute", where="aten::mm", ms=20.0, unknown="of a reason that takes lines " * 5)
+    made = analysis(*(cheap(50.0, at) for at in range(4)))
+    parts = [HostTime(where="backward", kind="phase", ms=40.0, share=1.0)]
+    summary = replace(made.summary, host_time=parts, step_ms=None, window_ms=100.0)
+    full = replace(made, summary=summary, elsewhere=[part], findings=made.findings[:3])
+    shown = lines(full)
+    assert any("In no finding" in line for line in shown)
+    assert any(line.startswith("waits for the CPU") for line in shown)
+    assert any("limit not known" in line for line in shown)  # three findings leave room for all
+    crowded = lines(replace(full, findings=[*made.findings[:3], replace(made.findings[3], title="long " * 20)]))
+    assert any(line.startswith("waits for the CPU") for line in crowded)
+    assert not any("limit not known" in line for line in crowded)
+    assert any("In no finding: compute, 20.0 ms in aten::mm." in line for line in crowded)

@@ -142,7 +142,7 @@ def test_two_first_calls_are_start_up_and_what_is_left_is_judged() -> None:
         finding = found(result, rule)
         # Chains are compiled with the normalizations, whose finding has the price of both.
         assert (finding.done_by, finding.severity) == (
-            ("kernels/normalization-chain", "note") if rule == "kernels/elementwise-chain" else (None, "medium")
+            ("kernels/normalization-chain", "note") if rule == "kernels/elementwise-chain" else (None, "high")
         )
         assert about(finding.cost_ms, share * 96)
     assert result.plan[-1].speedup > 1.2

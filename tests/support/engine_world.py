@@ -92,7 +92,7 @@ class Trace:
     def harness(self, name: str) -> Any:
         return np.zeros(len(self.frame(name)), np.bool_)
 
-    def outermost(self, name: str, mask: Any, weights: Any) -> list[tuple[str, float]]:
+    def held(self, name: str, mask: Any, weights: Any) -> list[tuple[str, float]]:
         return []
 
     def around(self, name: str, mask: Any, weights: Any, op: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,61 @@ def test_a_readback_without_a_line_is_told_by_what_is_around_it(
     ranges: tuple[str, ...], text: str, tmp_path: Path
 ) -> None:
     assert screen.where(readback(tmp_path, ranges=ranges)) == text
+
+
+def launches(folder: Path, body: Callable[[TraceBuilder, int], None]) -> Finding:
+    """Three steps without stacks, in which the host is late for each of its short kernels: launch-bound."""
+    b = TraceBuilder(host_us=2, latency_us=0, with_stack=False)
+    for number in range(3):
+        with b.step():
+            body(b, number)
+            b.sync()
+    found = advisor.analyze(advisor.read(str(b.write(folder / "t.json"))), only=["gpu-idle/launch-bound"])
+    (one,) = found.findings
+    return one
+
+
+def late(b: TraceBuilder, name: str, us: int = 100) -> None:
+    """An operator that the GPU waits *us* for."""
+    with b.op(name):
+        b.idle(us=us)
+        b.kernel("volta_sgemm_128x64_nn", us=1)
+
+
+def test_launches_that_many_operators_make_lie_in_a_node_of_autograd(tmp_path: Path) -> None:
+    """Of twelve operators that take the same each four are called in the forward pass, eight by one compiled backward."""
+
+    def body(b: TraceBuilder, number: int) -> None:
+        with b.op("CompiledFunction", seq=number):
+            for at in range(4):
+                late(b, f"aten::forward_{at}")
+        with b.backward("CompiledFunctionBackward", number):
+            for at in range(8):
+                late(b, f"aten::backward_{at}")
+
+    one = launches(tmp_path, body)
+    assert screen.where(one) == "CompiledFunctionBackward (67 %), CompiledFunction (33 %)"
+
+
+def test_launches_of_many_nodes_lie_in_the_backward_pass(tmp_path: Path) -> None:
+    def body(b: TraceBuilder, number: int) -> None:
+        for at in range(4):
+            with b.op(f"aten::forward_{at}", seq=10 * number + at):
+                late(b, f"aten::part_{at}")
+        for at in range(4):
+            with b.backward(f"Part{at}Backward0", 10 * number + at):
+                late(b, f"aten::backward_{at}", us=250)
+
+    assert screen.where(launches(tmp_path, body)) == "backward (71 %) and others"
+
+
+def test_launches_of_an_operator_that_holds_much_keep_its_name(tmp_path: Path) -> None:
+    """A third of the time is one operator's: more than what is left of its caller would be told by the caller's name."""
+
+    def body(b: TraceBuilder, number: int) -> None:
+        with b.op("aten::linear"):
+            late(b, "aten::addmm", us=400)
+            for at in range(8):
+                late(b, f"aten::other_{at}")
+
+    assert launches(tmp_path, body).where[0].op == "aten::addmm"

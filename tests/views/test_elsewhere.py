@@ -170,13 +170,27 @@ def test_a_namespace_without_a_name_is_no_part_of_a_kernel_s(tmp_path: Path) -> 
     ("name", "cause", "where", "ms"),
     [
         # By the raw files: kernels' time by the operator around their launch, calls by their own length.
-        ("rank_without_gpu", "sync", "aten::_local_scalar_dense", 4.72),
+        ("rank_without_gpu", "sync", "aten::_local_scalar_dense in aten::item under ## all2all_tw_data:init ##", 4.72),
         ("audited/mi300_xdit_flux", "compute", "Triton's kernels", 38.8),
     ],
 )
 def test_what_blind_audits_expected_is_said(name: str, cause: str, where: str, ms: float) -> None:
     found = {(part.cause, part.where): part.ms for part in real(name).elsewhere}
     assert found[cause, where] == pytest.approx(ms, rel=0.01)
+
+
+def test_waits_lie_in_the_range_that_the_program_marked_around_them(tmp_path: Path) -> None:
+    """Three steps in which the host reads a value back from the GPU, whose answer takes 2 ms, in a range of the program's."""
+    b = TraceBuilder(host_us=10, latency_us=2_000)
+    for _ in range(3):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=3_000)
+            with b.annotation("## input exchange ##"):
+                b.item()
+    made = analyze(read(str(b.write(tmp_path / "t.json"))), only=["profile/*"])
+    assert [(part.cause, part.where) for part in made.elsewhere if part.cause == "sync"] == [
+        ("sync", "aten::_local_scalar_dense in aten::item under ## input exchange ##")
+    ]
 
 
 def test_what_a_finding_owns_lies_nowhere_else() -> None:

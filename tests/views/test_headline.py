@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -569,3 +570,17 @@ def test_the_same_time_in_every_step_is_python_and_launches() -> None:
     said = made(lambda: interrupted(*(3_333,) * 6)).headline
     assert said is not None
     assert ON_GPU["host"].format(device="GPU") in said.text
+
+
+@pytest.mark.parametrize(("operators", "phrase"), [(True, "Python and launches"), (False, "the host")])
+def test_between_launches_that_are_all_that_is_known_of_the_host_nobody_knows_what_it_does(
+    operators: bool, phrase: str, tmp_path: Path
+) -> None:
+    b = TraceBuilder(host_us=2, latency_us=0)
+    for _ in range(20):
+        with b.op("aten::mm") if operators else nullcontext():
+            b.kernel("volta_sgemm_128x64_nn", us=10)
+        b.idle(us=100)
+    found = analyze(read(str(b.write(tmp_path / "t.json"))), only=["profile/*"])
+    assert found.headline is not None
+    assert f"the GPU waits for {phrase}" in found.headline.text

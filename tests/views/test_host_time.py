@@ -54,6 +54,33 @@ def test_time_is_of_the_innermost_function_that_is_the_programs_or_a_librarys(tm
     assert len(parts) == 2
 
 
+def test_a_call_of_the_standard_library_that_takes_half_of_a_function_is_named(tmp_path: Path) -> None:
+    """Of apply's 500 us 300 pass in inspect.signature and what that calls; of run's 400 a fourth in json.dumps."""
+    b = builder()
+    for _ in range(2):
+        with b.step(), b.python("app/train.py(10): run"):
+            with b.python("/usr/lib/python3.11/json/__init__.py(183): dumps"):
+                b.idle(us=100)
+            b.idle(us=300)
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=1)
+            with b.python("transformers/pytorch_utils.py(186): apply"):
+                b.idle(us=200)
+                with (
+                    b.python("/usr/lib/python3.11/inspect.py(3346): signature"),
+                    b.python("/usr/lib/python3.11/inspect.py(2501): _signature_from_callable"),
+                ):
+                    b.idle(us=300)
+                with b.op("aten::mm"):
+                    b.kernel(KERNEL, us=1)
+            b.sync()
+    made = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
+    assert {part.where.split(" ")[1]: part.inside for part in made.summary.host_time if part.kind == "function"} == {
+        "apply": "inspect.signature", "run": None,
+    }  # fmt: skip
+    assert "pytorch_utils.py:186 apply (inspect.signature) 5" in render("text", made, Options(width=80)).decode()
+
+
 def test_a_training_step_is_divided_by_phase_before_functions(tmp_path: Path) -> None:
     """Forward 300 us in a function, backward 500, the optimizer 200; each operator idles for its part, and launches behind it."""
     b = builder()

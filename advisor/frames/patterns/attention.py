@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, largest, size_of, spread
-from advisor.intervals import Bools, Ints, coded
+from advisor.intervals import Bools, Ints, coded, fetch
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import KERNEL
 
@@ -25,6 +25,9 @@ _BYTES = {"float": 4}
 _MOST_BETWEEN = 12
 _MASKS = frozenset({"aten::masked_fill", "aten::masked_fill_", "aten::where"})
 _ADDS = frozenset({"aten::add", "aten::add_"})
+_NEAR = 40
+"""Operators before the first product, and behind the second, among which its mask is made and its weights are averaged."""
+_AVERAGES = frozenset({"aten::mean", "aten::sum"})
 _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
 
 
@@ -44,7 +47,7 @@ def attention(tree: Tree) -> Occurrences | None:
     The products themselves, and those of their gradients, it replaces by its own.
     """
     products = tree.ops(tree.codes_of(_PRODUCTS.__contains__))
-    softmaxes = tree.ops(tree.codes_of(_is_softmax)) if len(products) > 1 else products[:0]
+    softmaxes = tree.ops(tree.codes_of(is_softmax)) if len(products) > 1 else products[:0]
     if len(softmaxes):
         softmaxes = softmaxes[~tree.under(softmaxes, tree.codes_of(lambda name: any(word in name for word in _FUSED)))]
     if not len(softmaxes):
@@ -69,12 +72,13 @@ def attention(tree: Tree) -> Occurrences | None:
     low, high = low[sound], high[sound]
     own, between = (Pairs(number[part.row], part.index).where(sound[part.row]) for part in (own, between))
     back = tree.backward_of(_forward(tree, low, high, scores), low, high)
-    own = join(own, back.where(~tree.matrix(back.index)))
+    last = tree.shapes.column(tree.dims(softmaxes), _keys)
+    before, behind = _beside(tree, first, second, scores, last)
+    own = join(own, back.where(~tree.matrix(back.index)), behind)
     partly = join(tree.launched_below(first), tree.launched_below(second), _gradients(tree, first, second))
     partly = partly.where(tree.matrix(partly.index))
     on_cpu = _on_cpu(tree, softmaxes, first, second, scores)
     dims = tree.dims(softmaxes)
-    last = tree.shapes.column(dims, lambda shapes: shapes[0][-1] if shapes and shapes[0] else -1)
     depth = tree.shapes.column(tree.dims(first), _inner)
     return Occurrences(
         kind="attention",
@@ -84,6 +88,7 @@ def attention(tree: Tree) -> Occurrences | None:
         inside=join(own, between, partly, tree.launched_below(first), tree.launched_below(second)),
         own=own,
         partly=partly,
+        beside=before,
         ops=on_cpu.ops,
         replaced=on_cpu.replaced,
         figures={"seq_len": last, "head_dim": depth, "dims": dims} | on_cpu.figures,
@@ -91,7 +96,7 @@ def attention(tree: Tree) -> Occurrences | None:
     )
 
 
-def _is_softmax(name: str) -> bool:
+def is_softmax(name: str) -> bool:
     """A softmax that launches work itself: torch's own, or a fused one of a library (Megatron's, Apex's)."""
     if name in ("aten::_softmax", "aten::_masked_softmax"):
         return True
@@ -160,6 +165,38 @@ def _on_scores(tree: Tree, between: Pairs, scores: Ints) -> Bools:
     layout = tree.under(launch, tree.codes_of("aten::reshape".__eq__))
     chosen: Bools = ~tree.matrix(between.index) & ~layout & ((wanted < 0) | (size == wanted))
     return chosen
+
+
+def _keys(shapes: tuple[tuple[int, ...], ...]) -> int:
+    """The last length of the largest operand: of scores, of a mask of them, and of weights the number of keys."""
+    shape = max(shapes, key=size_of, default=())
+    return shape[-1] if shape else -1
+
+
+def _beside(tree: Tree, first: Ints, second: Ints, scores: Ints, keys: Ints) -> tuple[Pairs, Pairs]:
+    """Work on tensors as large as the scores that makes a mask of them before the first product; averages of weights behind.
+
+    A fused operator takes a mask, too, and that has to be made; it gives no weights, and nobody can average them.
+    """
+    if not (scores >= 0).any():
+        return NOTHING, NOTHING
+    end, (low, _), (_, high) = tree.after(second), tree.near(first, _NEAR), tree.near(second, _NEAR)
+    averages = tree.codes_of(_AVERAGES.__contains__)
+    host, found = tree.host, []
+    for begin, until in (
+        (np.maximum(low, np.concatenate([end[:0], [0], end[:-1]])), first),
+        (end, np.minimum(high, np.append(first[1:], host.size))),
+    ):
+        work = tree.launched(begin, until)
+        launch = tree.work.launch[work.index]
+        dims = tree.dims(launch)
+        alike = (scores[work.row] >= 0) & (tree.shapes.column(dims, largest) == scores[work.row])
+        alike &= tree.shapes.column(dims, _keys) == keys[work.row]
+        alike &= ~tree.matrix(work.index) & (host.thread[launch] == host.thread[first[work.row]])
+        found.append(work.where(alike))
+    before, behind = found
+    averaging = averages[fetch(host.name, fetch(host.attributes.op, tree.work.launch[behind.index]))]
+    return before, behind.where(averaging)
 
 
 def _adjacent(tree: Tree, between: Pairs, size: int) -> Bools:

@@ -145,6 +145,7 @@ class Patterns:
     ops: Pairs
     replaced: Pairs
     partly: Pairs
+    beside: Pairs
     size: int
 
 
@@ -161,10 +162,10 @@ def find(context: Context) -> Patterns:
 
     own = renumber([occurrences.own for occurrences in kinds])
     idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
-    parts = ("inside", "ops", "replaced", "partly")
-    inside, ops, replaced, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
+    parts = ("inside", "ops", "replaced", "partly", "beside")
+    inside, ops, replaced, partly, beside = (renumber([getattr(found, name) for found in kinds]) for name in parts)
     tree.close()
-    return Patterns(kinds, own, inside, idle, ops, replaced, partly, int(offsets[-1]))
+    return Patterns(kinds, own, inside, idle, ops, replaced, partly, beside, int(offsets[-1]))
 
 
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:

@@ -72,7 +72,8 @@ class Occurrences:
     """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
-    occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
+    occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work; *beside* is work for it that
+    the fix leaves. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
     alone, *replaced* those of them that its fix replaces by faster ones, and *python* the segments of the ledger that are its own
     besides: Python that leads to them. *doubt*: the part of what its fix leaves (by the figure ``part``) by which that may be
@@ -91,6 +92,7 @@ class Occurrences:
     python: Pairs = field(default_factory=lambda: NOTHING)
     replaced: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
+    beside: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
     doubt: float = 0.0
     user: Ints | None = None
@@ -276,6 +278,12 @@ class Tree:
             np.searchsorted(numbers, wanted.index, side="left"), np.searchsorted(numbers, wanted.index, side="right")
         )
         return Pairs(wanted.row[hits.row], nodes[hits.index])
+
+    def near(self, nodes: Ints, count: int) -> tuple[Ints, Ints]:
+        """The range of nodes that holds so many operators before and behind each of some operators, on any thread."""
+        ops, _ = self._op_names
+        at, edges = np.searchsorted(ops, nodes), np.append(ops, self.host.size)
+        return edges[np.maximum(at - count, 0)], edges[np.minimum(at + count + 1, len(ops))]
 
     # ---- shapes
 

@@ -5,8 +5,11 @@ Lines are composed here, as wide as the terminal: nothing is cut in its middle, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from advisor.counting import counted
 from advisor.report import blocks as doc
@@ -15,6 +18,7 @@ from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
 from advisor.results.host_time import HostTime
+from advisor.results.kernel_time import KernelTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
@@ -33,6 +37,8 @@ _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
 _NOTHING_STEADY = ("start-up only", "capture only", "empty")
 """Kinds of a headline of which no step is shorter or longer."""
+_MUCH_STARTUP, _SMALL_STARTUP = 0.2, 0.05
+"""Part of the recording from which on start-up has its line, and where there is room for it."""
 _STARTUP_SAID = " are start-up: "
 _CPU, _RANKS = "the CPU", "other ranks"
 _HOLDERS = {
@@ -42,14 +48,17 @@ _HOLDERS = {
 }  # fmt: skip
 """Causes that limit a step which faster kernels leave as it is."""
 _DOT = " · "
+_NAMES = re.compile(r" (?:in|under) ")
+"""Words between names of the trace: "call in operator under range"."""
 
 Line = tuple[doc.Piece, ...]
 
 
 class _Entry(NamedTuple):
-    """A finding's lines: all of them, those without the fix, and those with the saving alone."""
+    """A finding's lines: all of them, those without the fix, and those with the saving alone; and what it returns at most."""
 
     forms: tuple[list[Line], ...]
+    worth_ms: float
 
 
 def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
@@ -76,10 +85,41 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
-    # No finding loses a line of its own for it.
-    room = most - sum(map(len, (head, lead, first, unsaid, foot))) - sum(len(entry.forms[0]) for entry in entries)
-    foot = first + unsaid + host_lines(analysis.summary, width, room) + foot
-    yield from _page(head, lead, entries, foot, most)
+    room = most - sum(map(len, (head, lead, first, foot)))
+    short = _elsewhere(analysis, width, brief=True)
+    rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
+    # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it.
+    if in_short and not rows:
+        rows, unsaid = in_short, short
+    between = first + unsaid + host_lines(analysis.summary, width, rows)
+    # These are said where nothing loses a line for them.
+    small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
+    for text in (step_time.collectives(analysis.summary), small):
+        more = _wrapped(text, width)
+        spare = most - sum(map(len, (head, lead, between, foot))) - sum(len(entry.forms[0]) for entry in entries)
+        between += more * (len(more) <= spare)
+    yield from _page(head, lead, entries, between + foot, most)
+
+
+def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
+    """Return how many lines there are for what the CPU does while the GPU waits for it, of *room* below what comes before.
+
+    Beside what the findings leave that is what findings take for their fixes, and for their places, which return at most a
+    half, and a quarter, of that time: none is left out for it.
+    """
+    total = sum(part.ms for part in summary.host_time)
+    before = _shrunk(entries, room)
+    for rows in range(_HOST_ROWS, 0, -1):
+        after = _shrunk(entries, room - rows)
+        less = [(form, entry) for form, was, entry in zip(after, before, entries, strict=False) if form > was]
+        cheap = all(entry.worth_ms <= _YIELDS[form] * total for form, entry in less)
+        if len(after) == len(before) and cheap and _taken(entries, after) <= max(room - rows, 0):
+            return rows
+    return 0
+
+
+_YIELDS = (0.0, 0.5, 0.25)
+"""Of the time in which the GPU waits for the CPU: what a finding returns at most that loses its fix, or its place, to it."""
 
 
 def _with_room(entries: list[_Entry], room: int) -> int:
@@ -95,19 +135,9 @@ def _most(lines: int, width: int) -> int:
 def _page(
     head: list[Line], lead: list[Line], entries: list[_Entry], foot: list[Line], most: int
 ) -> Iterator[doc.Block]:
-    """Yield lines; where they are too many, the last findings lose their fixes, then their places, and then their lines."""
-    form = [0] * len(entries)
-    room = most - len(head) - len(lead) - len(foot)
-
-    def taken() -> int:
-        return sum(len(entry.forms[at]) for entry, at in zip(entries, form, strict=True))
-
-    for less in (1, 2):
-        for at in reversed(range(1, len(entries))):
-            if taken() > room:
-                form[at] = less
-    while len(entries) > 1 and taken() > room:
-        entries, form = entries[:-1], form[:-1]
+    """Yield lines; where they are too many, findings lose their fixes, then their places, and the last ones their lines."""
+    form = _shrunk(entries, most - len(head) - len(lead) - len(foot))
+    entries = entries[: len(form)]
     body = [line for entry, at in zip(entries, form, strict=True) for line in entry.forms[at]]
     parts = [part for part in (head, [*lead, *body], foot) if part]
     spare = most - sum(map(len, parts))
@@ -117,6 +147,25 @@ def _page(
             yield doc.Paragraph("")
         for line in part:
             yield doc.Paragraph(line, wrap=False)
+
+
+def _shrunk(entries: list[_Entry], room: int) -> list[int]:
+    """Return the form of each finding that is shown in some lines.
+
+    Where they are too few, what returns least loses its fix, then its place, which tells twice as much; then the last findings go.
+    """
+    form = [0] * len(entries)
+    steps = [(less * entries[at].worth_ms, less, -at) for less in (1, 2) for at in range(1, len(entries))]
+    for _, less, at in sorted(steps):
+        if _taken(entries, form) > room:
+            form[-at] = less
+    while len(form) > 1 and _taken(entries, form) > room:
+        form = form[:-1]
+    return form
+
+
+def _taken(entries: list[_Entry], form: Sequence[int]) -> int:
+    return sum(len(entry.forms[at]) for entry, at in zip(entries, form, strict=False))
 
 
 # ---- what was recorded
@@ -150,11 +199,11 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     return lines
 
 
-def _start_up(analysis: Analysis) -> str:
-    """Return what of the recording is start-up, where that is much; nothing where the headline says what it is."""
+def _start_up(analysis: Analysis, least: float = _MUCH_STARTUP) -> str:
+    """Return what of the recording is start-up, from the part *least* on; nothing where the headline says what it is."""
     headline = analysis.headline
     said = headline is not None and (_STARTUP_SAID in headline.text or headline.kind in _NOTHING_STEADY)
-    return "" if said else figures.start_up(analysis.summary)
+    return "" if said else figures.start_up(analysis.summary, least)
 
 
 def time_line(summary: Summary, width: int) -> str:
@@ -183,13 +232,15 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
     if not total or total < _KERNELS * summary.whole_ms:
         return []
     first = f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
-    parts = [(clean(part.family), 100 * part.share) for part in summary.kernel_time if part.family != _REST]
+    kinds = [part for part in summary.kernel_time if part.family != _REST]
+    parts = [(clean(part.family), 100 * part.share) for part in kinds]
+    texts = [f"{clean(part.family)} {100 * part.share:.0f} %{step_time.with_casts(part, total)}" for part in kinds]
     rest = 100 - sum(part for _, part in parts)
     two: list[Line] = []
     for count in range(sum(part >= _LEAST for _, part in parts), 0, -1):
         left = rest + sum(part for _, part in parts[count:])
-        listed = [*parts[:count], *([(_REST, left)] if left >= _SHOWN_WHOLE else [])]
-        lines = _filled(first, [f"{name} {part:.0f} %" for name, part in listed], width)
+        listed = [*texts[:count], *([f"{_REST} {left:.0f} %"] if left >= _SHOWN_WHOLE else [])]
+        lines = _filled(first, listed, width)
         if len(lines) == 1:
             return two if two and left >= _MUCH_LEFT else lines
         two = two or (lines if len(lines) == _ROWS else [])
@@ -500,17 +551,24 @@ def _times(step: PlanStep) -> str:
 def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> list[_Entry]:
     training = {rule for step in analysis.plan if step.changes_training for rule in step.rules}
     place = {finding.rule: index for index, finding in enumerate(analysis.findings, 1)}
-    return [
-        entry(
-            finding,
-            place[finding.rule],
-            width,
-            saving(finding, analysis.findings),
-            finding.rule in training,
-            module=_told_apart(finding, analysis),
-        )
-        for finding in findings
-    ]
+
+    def composed(finding: Finding, beside: str) -> _Entry:
+        worth, module = saving(finding, analysis.findings) + beside, _told_apart(finding, analysis)
+        return entry(finding, place[finding.rule], width, worth, finding.rule in training, module=module)
+
+    entries = []
+    for finding in findings:
+        bare = told = composed(finding, "")
+        if width >= _NARROW and (beside := aside(finding, analysis.findings)):
+            told = composed(finding, beside)
+        # A line of its own it is worth where the saving would read as a fault without it.
+        odd = finding.saving is not None and finding.saving.high_ms >= _ODD * finding.cost_ms
+        entries.append(told if odd or len(told.forms[0]) <= len(bare.forms[0]) else bare)
+    return entries
+
+
+_ODD = 1.5
+"""Times its cost that a finding saves, from which on the reason is said in any case."""
 
 
 def _told_apart(finding: Finding, analysis: Analysis) -> str:
@@ -543,7 +601,8 @@ def entry(finding: Finding, index: int, width: int, worth: str, training: bool =
     place, fix = where(finding), words(finding) + (" (may affect accuracy)" if training else "")
     saved = [] if beside else [worth]
     full = _packed([*saved, place, f"→ {fix}"], width, place)
-    return _Entry((head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, "")))
+    forms = (head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, ""))
+    return _Entry(forms, finding.cost_ms if finding.saving is None else finding.saving.high_ms)
 
 
 def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
@@ -572,24 +631,35 @@ def where(finding: Finding) -> str:
     Where one process drives several GPUs, also the one whose time it is.
     """
     place, gpus = next(iter(finding.where), None), figures.gpus(finding)
-    text = place and (_operators(finding.where) or figures.first_place(place))
+    text = place and (_several_places(finding.where) or figures.first_place(place))
     return ", ".join(part for part in (clean(text or ""), gpus) if part)
 
 
-def _operators(places: Sequence[Place]) -> str:
-    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` of places that are operators alone, where several hold much."""
+def _several_places(places: Sequence[Place]) -> str:
+    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` or ``model.py:37 in forward (28 %) and others`` of a spread cost.
+
+    Lines that hold much are named as long as they fit a line, operators all of them; "" where the first stands for all, or more is
+    known of it.
+    """
     large = [place for place in places if place.share >= _MUCH]
-    if (
-        len(large) < _AT_LEAST
-        or large[0].share >= _MOST
-        or any(place.file or place.library or place.module or not place.op for place in large)
-    ):
+    if not large or large[0].share >= _MOST:
         return ""
-    return ", ".join(f"{place.op} ({share(place.share)} %)" for place in large)
+    if any((not place.file and (place.library or place.module)) or place.through for place in large):
+        return ""
+    names = [figures.first_place(large[0]), *(figures.short_place(at, large[0]) for at in large[1:])]
+    operators = not any(place.file for place in large)
+    if operators:
+        names = [figures.operator_name(place, with_around=len(large) == 1) for place in large]
+    texts = [f"{name} ({share(place.share)} %)" for name, place in zip(names, large, strict=True)]
+    fitting = [count for count in range(1, len(texts) + 1) if columns(", ".join(texts[:count])) <= _PLACES_LINE]
+    shown = len(texts) if operators else max(fitting, default=1)
+    return ", ".join(texts[:shown]) + (" and others" if shown == 1 else "")
 
 
-_MUCH, _AT_LEAST, _MOST = 0.15, 2, 0.75
-"""Share from which on a place counts as one of several, how many these are, and the share from which on one stands for all."""
+_MUCH, _MOST = 0.15, 0.75
+"""Share from which on a place counts as one of several, and from which on one stands for all."""
+_PLACES_LINE = 78
+"""Columns in which several lines have room."""
 
 
 def words(finding: Finding) -> str:
@@ -614,6 +684,28 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
         return f"{cost}saves {finding.saving}"
     after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
     return f"{cost}saves {finding.saving}{after}, {by_itself}"
+
+
+def aside(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return what belongs beside a saving: ``, added-to-zeros included``, ``, 3.0 ms with the CPU as recorded``."""
+    if finding.saving is None or alone(finding.saving):
+        return ""
+    return _same_change(finding, others) + _as_recorded(finding.saving)
+
+
+def _as_recorded(saving: Saving) -> str:
+    """Say what is saved at most with a CPU as slow as recording made it, where that is much less; else nothing."""
+    if saving.recorded_ms is None or saving.recorded_ms > _BY_ITSELF * saving.high_ms:
+        return ""
+    return f", {duration(saving.recorded_ms)} with the CPU as recorded"
+
+
+def _same_change(finding: Finding, others: Sequence[Finding]) -> str:
+    """Say which finding, or how many, the same change does away with where it saves more than this one costs; else nothing."""
+    same = [one.rule.rpartition("/")[2] for one in others if one.done_by == finding.rule]
+    if not same or finding.saving is None or finding.saving.high_ms <= finding.cost_ms:
+        return ""
+    return f", {same[0] if len(same) == 1 else f'{len(same)} others'} included"
 
 
 _MORE = 1.25
@@ -655,10 +747,12 @@ def durations(low_ms: float, high_ms: float) -> str:
 # ---- what else there is
 
 
-def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
+def _elsewhere(analysis: Analysis, width: int, *, brief: bool = False) -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
-    named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
-    return _wrapped(told, width) if (told := step_time.elsewhere(named)) else []
+    named = [
+        part for part in analysis.elsewhere if max(map(columns, _NAMES.split(clean(part.where)))) + _MARGIN <= width
+    ]
+    return _wrapped(told, width) if (told := step_time.elsewhere(named, brief=brief)) else []
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
@@ -728,7 +822,36 @@ def _several_title(document: Several, width: int) -> list[Line]:
     lines = _wrapped(_DOT.join([count, f"{unit} {times}", *names[:2]]), width, "strong")
     if across is not None and (waits := figures.waits(across)):
         lines += _wrapped(waits, width)
-    return lines
+    return lines + (_mean_rank(many, across, width) if across is not None else [])
+
+
+def _mean_rank(many: Sequence[Analysis], across: Across, width: int) -> list[Line]:
+    """Return where the time of all ranks goes in the mean: by cause, of collectives what is waited for, and kernels."""
+    summaries, whole, causes = [analysis.summary for analysis in many], 0.0, dict[str, float]()
+    families: dict[str, float] = {}
+    for summary in summaries:
+        whole += summary.whole_ms / len(summaries)
+        for cause, part in (summary.steady_causes or summary.causes).items():
+            causes[cause] = causes.get(cause, 0.0) + part * summary.whole_ms / len(summaries)
+        for kernels in summary.kernel_time:
+            families[kernels.family] = families.get(kernels.family, 0.0) + kernels.ms / len(summaries)
+    if not whole:
+        return []
+    shown = [
+        (cause.replace("_", " "), 100 * ms / whole) for cause, ms in sorted(causes.items(), key=lambda one: -one[1])
+    ]
+    lines: list[Line] = [
+        (_in_a_line(f"mean of the ranks {duration(whole)}: ", [one for one in shown if one[1] >= _SHOWN], width),)
+    ]
+    exposed, shares = causes.get("communication", 0.0), [row.wait_share for row in across.ranks]
+    known = [share for share in shares if share is not None]
+    if exposed >= _KERNELS * whole and len(known) == len(shares):
+        waited = min(whole * sum(known) / len(known), exposed)
+        lines += _wrapped(step_time.exposed(exposed, waited), width)
+    total = max(sum(families.values()), 1e-9)
+    ordered = sorted(families.items(), key=lambda one: -one[1])
+    mean = [KernelTime(family=family, ms=ms, share=ms / total) for family, ms in ordered]
+    return lines + kernels_lines(msgspec.structs.replace(summaries[0], kernel_time=mean), width)
 
 
 def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int) -> Iterator[Line]:

@@ -1,0 +1,138 @@
+"""Parts of a program that its host's time lies in: phases of training, functions, ranges, operators."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, OPTIMIZER, PHASES, PYTHON, RANGES, STEP, ZERO_GRAD
+from advisor.timeline.context import Context
+from advisor.timeline.source import Place, parse_frame
+
+PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
+"""Kinds of parts; what is in none of them lies between."""
+_MOST = 0.9
+"""Of the time that is divided: what is around so much of it holds all of it, for what a reader wants to know."""
+_STANDARD = sys.stdlib_module_names
+NODE = "autograd::engine::evaluate_function: "
+"""Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
+
+
+@dataclass
+class _Names:
+    """Kinds of events, by name code."""
+
+    functions: Bools
+    standard: Bools
+    """Functions of the standard library."""
+    marks: Bools
+    ranges: Bools
+
+
+def _names(context: Context) -> _Names:
+    libraries = context.recording.host.libraries
+    frames = [parse_frame(name, libraries) for name in context.names]
+    return _Names(
+        np.array([frame is not None and _tells(frame) for frame in frames], np.bool_),
+        np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
+        np.array([name.startswith(STEP) for name in context.names], np.bool_),
+        np.array([name.startswith(RANGES) for name in context.names], np.bool_),
+    )
+
+
+def _tells(frame: Place) -> bool:
+    """Tell whether a frame says where a program is: neither torch's nor the standard library's."""
+    return frame.user or (_module(frame) != "torch" and _module(frame) not in _STANDARD)
+
+
+def _module(frame: Place) -> str:
+    """Return the top of the package that a frame's file is of."""
+    return frame.file.split("/", 1)[0].removesuffix(".py")
+
+
+def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
+    """Kind of the part that each node is of, and its code: of a phase, else of a name; -1 between all.
+
+    A range or an operator around nearly all of the *weight* tells nothing: what it holds is named, and it for the rest.
+    """
+    host = context.recording.host
+    names = context.once(_names)
+    kind, code = np.full(len(node), BETWEEN, np.int64), np.full(len(node), -1, np.int64)
+    other, named = kind.copy(), code.copy()
+    phase = context.phases(node)
+    mark, ranged = names.marks[host.name], names.ranges[host.name]
+    groups = (
+        (FUNCTION, (host.group == PYTHON) & names.functions[host.name], False),
+        (RANGE, ((host.group == ANNOTATION) & ~mark) | ((host.group == OP) & ranged), True),
+        (OPERATOR, (host.group == OP) & ~mark & ~ranged, True),
+    )
+    training = np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD))
+    kind[training], code[training] = PHASE, phase[training]
+    for of, chosen, outermost in groups:
+        left = np.flatnonzero(kind == BETWEEN)
+        around = _around(context, node[left], chosen, outermost)
+        while outermost and (all_in := _holds_most(fetch(host.name, around), weight[left], weight.sum())) >= 0:
+            inside = left[fetch(host.name, around) == all_in]
+            other[inside], named[inside] = of, all_in
+            chosen = chosen & (host.name != all_in)
+            around = _around(context, node[left], chosen, outermost)
+        known = around >= 0
+        kind[left[known]], code[left[known]] = of, fetch(host.name, around[known])
+    alone = kind == BETWEEN
+    kind[alone], code[alone] = other[alone], named[alone]
+    return kind, code
+
+
+def _holds_most(name: Ints, weight: Ints, total: int) -> int:
+    """The name, -1 for none, in which nearly all of the weight lies."""
+    times = summed(name + 1, weight, int(name.max(initial=-1)) + 2)[1:]
+    most = int(times.argmax()) if len(times) else -1
+    return most if most >= 0 and times[most] >= _MOST * total else -1
+
+
+def _around(context: Context, node: Ints, chosen: Bools, outermost: bool) -> Ints:
+    """The innermost chosen node that is or holds each of some nodes, or the outermost; -1 for none."""
+    host = context.recording.host
+    return host.outermost(node, chosen) if outermost else host.nearest(node, chosen)
+
+
+def standard_calls(context: Context, node: Ints) -> Ints:
+    """Name code of the standard library's function that the innermost function of a part is in, as it called it; -1 for none.
+
+    Of nodes in the parts that are functions: what these call, and not what is called behind that.
+    """
+    host, names = context.recording.host, context.once(_names)
+    python = host.group == PYTHON
+    standard = python & names.standard[host.name]
+    chosen = standard | (python & names.functions[host.name])
+    at = host.nearest(node, chosen)
+    found = np.where((at >= 0) & standard[np.maximum(at, 0)], at, -1)
+    rising = np.flatnonzero(found >= 0)
+    while len(rising):
+        above = host.above(found[rising], chosen)
+        called = (above >= 0) & standard[np.maximum(above, 0)]
+        rising, above = rising[called], above[called]
+        found[rising] = above
+    return fetch(host.name, found)
+
+
+def function_name(context: Context, code: int) -> str:
+    """Return ``inspect.signature`` of a function's name by its code."""
+    frame = parse_frame(context.names[code], context.recording.host.libraries)
+    if frame is None:
+        return ""
+    module = frame.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"{module}.{frame.function}"
+
+
+def text(context: Context, kind: int, code: int) -> str:
+    """Return the name of a part; nothing between all."""
+    if kind == PHASE:
+        return PHASES[code]
+    if code < 0:
+        return ""
+    frame = parse_frame(context.names[code], context.recording.host.libraries) if kind == FUNCTION else None
+    return frame.text if frame else context.names[code]
