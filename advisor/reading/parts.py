@@ -90,6 +90,11 @@ def alone() -> None:
     os.environ[_ALONE] = "1"
 
 
+def is_alone() -> bool:
+    """Tell whether this process is one of as many as there are cores."""
+    return _ALONE in os.environ
+
+
 def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | None:
     """Return where the parts of a file begin; None for one that is read here alone.
 
@@ -97,7 +102,7 @@ def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | Non
     """
     status = source.regular()
     # What is frozen into a program of its own is no interpreter that could be given a command.
-    if status is None or _ALONE in os.environ or not sys.executable or getattr(sys, "frozen", False):
+    if status is None or is_alone() or not sys.executable or getattr(sys, "frozen", False):
         return None
     size = source.text_bytes(status.st_size)
     count = min(_MOST_WORKERS, machine.cores(), size // machine.part_bytes())
@@ -130,7 +135,10 @@ class Others:
         self._file = identity(reader.source)
         self.start = found.starts[0]
         orders = _orders(reader, found, separator)
-        self._processes = [_ahead.pop(json.dumps(order), None) or _start(order) for order in orders]
+        told = [json.dumps(order) for order in orders]
+        self._processes = [
+            _ahead.pop(key) if key in _ahead else _start(order) for key, order in zip(told, orders, strict=True)
+        ]
 
     @classmethod
     def of(cls, reader: Reader, rest: int) -> Others | None:
