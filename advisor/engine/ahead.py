@@ -12,13 +12,11 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from advisor.reading import machine, parts
+from advisor.reading import machine
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
 
-LEAST_EVENTS = 1 << 20
-"""Events from which on it is worth a thread: of fewer, what holds the interpreter is most of it."""
 FRAMES = ("patterns", "gaps", "functions")
 """Frames that take long and are made whole; all others together take about as long."""
 
@@ -30,7 +28,7 @@ class Ahead:
         self._trace, self._frames = trace, frames
         self._over = Event()
         self._thread: Thread | None = None
-        if trace.events >= LEAST_EVENTS and machine.cores() > 1 and not parts.is_alone():
+        if machine.has_room_for_threads(trace.events):
             self._thread = Thread(target=self._make, name="advisor-ahead", daemon=True)
 
     def __enter__(self) -> None:

@@ -37,7 +37,6 @@ _START = (
     "import json, sys; order = json.loads(sys.stdin.buffer.readline()); sys.path[:] = order.pop('path'); "
     "from advisor.reading import part; part.serve(order)"
 )
-_ALONE = "ADVISOR_PART_ALONE"
 HEAD = 8
 """Bytes of the length that comes before an answer."""
 
@@ -85,16 +84,6 @@ class Bounds:
     """True of plain text, whose parts are found without reading what lies before."""
 
 
-def alone() -> None:
-    """Read with this process alone from now on, and with those that it starts: there are as many of them as cores."""
-    os.environ[_ALONE] = "1"
-
-
-def is_alone() -> bool:
-    """Tell whether this process is one of as many as there are cores."""
-    return _ALONE in os.environ
-
-
 def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | None:
     """Return where the parts of a file begin; None for one that is read here alone.
 
@@ -102,7 +91,7 @@ def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | Non
     """
     status = source.regular()
     # What is frozen into a program of its own is no interpreter that could be given a command.
-    if status is None or is_alone() or not sys.executable or getattr(sys, "frozen", False):
+    if status is None or machine.is_alone() or not sys.executable or getattr(sys, "frozen", False):
         return None
     size = source.text_bytes(status.st_size)
     count = min(_MOST_WORKERS, machine.cores(), size // machine.part_bytes())
@@ -218,7 +207,7 @@ def _orders(reader: Reader, found: Bounds, separator: bytes) -> list[dict[str, A
 
 
 def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    environment = os.environ | {_ALONE: "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {machine.ALONE: "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", _START],
         stdin=subprocess.PIPE,

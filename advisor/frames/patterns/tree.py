@@ -162,9 +162,10 @@ class Tree:
     @cached_property
     def outermost(self) -> Ints:
         """Operators with no operator around them, in the forest's order."""
-        host = self.host
-        inside = fetch(host.group, fetch(host.attributes.op, host.parent)) == OP
-        return np.flatnonzero((host.group == OP) & ~inside)
+        host, nodes = self.host, self._op_names[0]
+        inside = fetch(host.group, fetch(host.attributes.op, host.parent[nodes])) == OP
+        outer: Ints = nodes[~inside]
+        return outer
 
     @cached_property
     def calls(self) -> Ints:
