@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ LEAD_BYTES = 150 << 20
 """Bytes of text that a process reads while this one loads what analyzing takes: so much more of the file is for each other."""
 # A gzip stream has to be inflated from its beginning; of the time that its text takes to decode, that takes so much.
 _INFLATED = 0.2
+_PIPE_BYTES = 1 << 20
+"""Bytes of columns that a process can send before this one takes them."""
 _START = (
     "import json, sys; order = json.loads(sys.stdin.buffer.readline()); sys.path[:] = order.pop('path'); "
     "from advisor.reading import part; part.serve(order)"
@@ -216,6 +219,11 @@ def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
         env=environment,
     )
     assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(ImportError, AttributeError, OSError):  # of Linux, and up to the system's limit
+        import fcntl
+
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     try:
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.close()
