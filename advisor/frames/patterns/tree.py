@@ -227,9 +227,11 @@ class Tree:
     @cached_property
     def sequence(self) -> Ints:
         """Autograd's number of each operator, -1 for what has none."""
-        out = np.full(self.host.size, -1, np.int64)
-        if "op" in self.host.node_of:
-            out[self.host.node_of["op"]] = self.context.tables["op"]["sequence"]
+        if "op" not in self.host.node_of:
+            return np.full(self.host.size, -1, np.int64)
+        numbers = self.context.tables["op"]["sequence"]
+        out = np.full(self.host.size, -1, np.int32 if numbers.max() <= np.iinfo(np.int32).max else np.int64)
+        out[self.host.node_of["op"]] = np.maximum(numbers, -1)
         return out
 
     @cached_property
