@@ -230,7 +230,7 @@ class Tree:
         if "op" not in self.host.node_of:
             return np.full(self.host.size, -1, np.int64)
         numbers = self.context.tables["op"]["sequence"]
-        out = np.full(self.host.size, -1, np.int32 if numbers.max() <= np.iinfo(np.int32).max else np.int64)
+        out: Ints = np.full(self.host.size, -1, np.int32 if numbers.max() <= np.iinfo(np.int32).max else np.int64)
         out[self.host.node_of["op"]] = np.maximum(numbers, -1)
         return out
 
