@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,8 @@ def command(
         raise UsageError("--scheduler: workers cannot read this command's standard input (-); name a file or a URL")
     if files.several:
         gc.enable()  # each trace is let go of before the next
+    elif workers.jobs is None and workers.scheduler is None:
+        _read_ahead(files.addresses[0], cached=not reading.no_cache)
     outputs = reports.check(FORMATS, files.addresses)
     choices.check_outputs(outputs)
     config = catalogue.settings()
@@ -208,6 +211,18 @@ def command(
             options.note(text)
     options.keep(results.trace)
     return TraceError.exit_code if results.failed else _exit_code(document, choices.fail_on or config.fail_on)
+
+
+def _read_ahead(path: str, *, cached: bool) -> None:
+    """Let other processes begin with a large trace while this one loads what analyzing takes, unless the cache may have it."""
+    from advisor.cache.store import DEFAULT_GB, Store, folder
+    from advisor.reading import ahead, parts
+
+    cache = folder() if cached and os.path.isfile(path) else None
+    if cache is not None and Store(cache, int(DEFAULT_GB * 1e9)).holds(f"{os.path.getsize(path):x}-"):
+        return
+    click.get_current_context().call_on_close(parts.end_ahead)
+    ahead.start(path)
 
 
 def defaults() -> Choices:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from advisor.errors import UsageError
 from advisor.execution import task
-from advisor.reading import machine, parts, remote
+from advisor.reading import machine, remote
 
 # Measured on the project's machine: what a process takes to start and import; bytes of text that are read and analyzed a
 # second; how many times larger text is than its gzip; memory of a process that has imported all, and for a byte of text.
@@ -111,7 +111,7 @@ def _begin(settings: bytes) -> None:
     """Set up a process of a pool."""
     global _settings
     _settings = settings
-    parts.alone()
+    machine.alone()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.frames.patterns.attention import is_softmax
 from advisor.frames.patterns.find import find
 from advisor.frames.patterns.tree import Pairs
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, alike, fetch
 from advisor.timeline.calls import OP, PHASES, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.fused_names import moves_only, operators
@@ -168,12 +168,12 @@ def families(context: Context) -> Families:
     around = outermost_ops(context, launch) if host.size else np.full(len(rows), -1, np.int64)
     types = context.op_column(launch, "types")
     optimizing = context.phases(launch) == PHASES.index("optimizer")
-    keys = np.stack([name, op, around, types, optimizing.astype(np.int64)])
-    keys, back = np.unique(keys, axis=1, return_inverse=True)
+    keys = (name, op, around, types, optimizing.astype(np.int64))
+    first, back = alike(*keys)
     numbers: dict[str, int] = {}
-    told = [_family(context, *key) for key in keys.T.tolist()]
+    told = [_family(context, *key) for key in zip(*(key[first].tolist() for key in keys), strict=True)]
     each = np.array([numbers.setdefault(family, len(numbers)) for family in told], np.int64)
-    code = each[back.ravel()] if len(each) else np.zeros(len(rows), np.int64)
+    code = each[back] if len(each) else np.zeros(len(rows), np.int64)
     for family, chosen in (*_by_place(context, launch, code, tuple(numbers)), *_by_hand(context, op)):
         chosen = chosen[~optimizing[chosen]]
         if len(chosen):

@@ -117,6 +117,14 @@ class Source:
             return 0
         return told + max(0, -(-(_LEAST_RATIO * packed - told) >> 32)) * (1 << 32)
 
+    def is_worth(self, count: int) -> bool:
+        """Tell whether a file that lies here, not opened yet, holds text enough for *count* processes."""
+        if self.path == "-" or remote.is_url(self.address) or not Path(self.address).is_file():
+            return False
+        with Path(self.address).open("rb") as file:
+            self.plain = file.read(len(_GZIP)) != _GZIP
+        return self.text_bytes(Path(self.address).stat().st_size) >= count * machine.part_bytes()
+
     def others_read(self, count: int) -> None:
         """Take note that *count* processes read the file together."""
         if self._file is not None:

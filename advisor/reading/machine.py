@@ -19,6 +19,27 @@ def part_bytes() -> int:
     return max(int(told), _SMALLEST) if told.isdecimal() and len(told) < 16 else _PART_BYTES
 
 
+ALONE = "ADVISOR_PART_ALONE"
+"""Variable of the environment that a process has which works alone: there are as many of them as cores."""
+LEAST_ROWS = 1 << 20
+"""Rows from which on work on them is divided between two threads."""
+
+
+def alone() -> None:
+    """Work in this process alone from now on, and in those that it starts: there are as many of them as cores."""
+    os.environ[ALONE] = "1"
+
+
+def is_alone() -> bool:
+    """Tell whether this process is one of as many as there are cores."""
+    return ALONE in os.environ
+
+
+def has_room_for_threads(rows: int) -> bool:
+    """Tell whether a second thread is worth while for work on so many rows: of fewer, what holds the interpreter is most of it."""
+    return rows >= LEAST_ROWS and cores() > 1 and not is_alone()
+
+
 def cores() -> int:
     """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):

@@ -12,7 +12,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
 _MOST_WORKERS = 4
 # Of a part's text, what a process needs: its columns, and the interpreter with its libraries.
 _MEMORY_PER_BYTE, _MEMORY_BASE = 0.5, 128 << 20
+LEAD_BYTES = 150 << 20
+"""Bytes of text that a process reads while this one loads what analyzing takes: so much more of the file is for each other."""
 # A gzip stream has to be inflated from its beginning; of the time that its text takes to decode, that takes so much.
 _INFLATED = 0.2
+_PIPE_BYTES = 1 << 20
+"""Bytes of columns that a process can send before this one takes them."""
 _START = (
     "import json, sys; order = json.loads(sys.stdin.buffer.readline()); sys.path[:] = order.pop('path'); "
     "from advisor.reading import part; part.serve(order)"
 )
-_ALONE = "ADVISOR_PART_ALONE"
 HEAD = 8
 """Bytes of the length that comes before an answer."""
 
@@ -83,19 +87,14 @@ class Bounds:
     """True of plain text, whose parts are found without reading what lies before."""
 
 
-def alone() -> None:
-    """Read with this process alone from now on, and with those that it starts: there are as many of them as cores."""
-    os.environ[_ALONE] = "1"
-
-
-def bounds(source: Source, rest: int, chunk: int) -> Bounds | None:
+def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | None:
     """Return where the parts of a file begin; None for one that is read here alone.
 
-    *rest* is how many bytes behind the last cut have been read.
+    *rest* is how many bytes behind the last cut have been read, *lead* how many more each of the others reads than this process.
     """
     status = source.regular()
     # What is frozen into a program of its own is no interpreter that could be given a command.
-    if status is None or _ALONE in os.environ or not sys.executable or getattr(sys, "frozen", False):
+    if status is None or machine.is_alone() or not sys.executable or getattr(sys, "frozen", False):
         return None
     size = source.text_bytes(status.st_size)
     count = min(_MOST_WORKERS, machine.cores(), size // machine.part_bytes())
@@ -108,7 +107,9 @@ def bounds(source: Source, rest: int, chunk: int) -> Bounds | None:
         return Bounds([int(size * (1 - left**k) / (1 - left**count)) for k in range(1, count)], seek=False)
     # The first cut comes with the block that fills a chunk, the others a chunk apart.
     first = source.size + -(-(chunk - rest) // source.block) * source.block
-    starts = [first + max(0, size * k // count - first) // chunk * chunk for k in range(1, count)]
+    own = max(0, size - (count - 1) * lead) // count
+    each = (size - own) // (count - 1)
+    starts = [first + max(0, own + (k - 1) * each - first) // chunk * chunk for k in range(1, count)]
     starts = [start for start in dict.fromkeys(starts) if chunk <= start < size]
     return Bounds(starts, seek=True) if starts else None
 
@@ -125,29 +126,24 @@ class Others:
     def __init__(self, reader: Reader, found: Bounds, separator: bytes) -> None:
         self._file = identity(reader.source)
         self.start = found.starts[0]
-        self._processes: list[subprocess.Popen[bytes]] = []
-        stops = [*found.starts[1:], None]
-        for start, stop in zip(found.starts, stops, strict=True):
-            order = {
-                "path": [os.fspath(place) for place in sys.path],
-                "file": os.fspath(reader.source.address),
-                "start": start,
-                "stop": stop,
-                "seek": found.seek,
-                "separator": separator.decode("latin-1"),
-            }
-            self._processes.append(_start(order))
+        orders = _orders(reader, found, separator)
+        told = [json.dumps(order) for order in orders]
+        self._processes = [
+            _ahead.pop(key) if key in _ahead else _start(order) for key, order in zip(told, orders, strict=True)
+        ]
 
     @classmethod
     def of(cls, reader: Reader, rest: int) -> Others | None:
         """Start the processes that are worth while for the rest of a file; None for none."""
-        found = bounds(reader.source, rest, reader.chunk)
-        if found is None or reader.separator is None:
-            return None
+        found = bounds(reader.source, rest, reader.chunk, LEAD_BYTES if _ahead else 0)
         try:
+            if found is None or reader.separator is None:
+                return None
             others = cls(reader, found, reader.separator)
         except OSError:
             return None
+        finally:
+            end_ahead()
         reader.source.others_read(1 + len(found.starts))
         return others
 
@@ -168,16 +164,53 @@ class Others:
 
     def end(self) -> None:
         """End the processes."""
-        for process in self._processes:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+        _end(self._processes)
         self._processes.clear()
 
 
+_ahead: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that were started before their file was asked for, by what they were told to do."""
+
+
+def start_ahead(reader: Reader, rest: int) -> None:
+    """Start the processes that :meth:`Others.of` will take over where it comes to the same parts of the same file."""
+    found = bounds(reader.source, rest, reader.chunk, LEAD_BYTES)
+    if found is not None and reader.separator is not None:
+        for order in _orders(reader, found, reader.separator):
+            _ahead[json.dumps(order)] = _start(order)
+
+
+def end_ahead() -> None:
+    """End the processes that nobody took over."""
+    _end(_ahead.values())
+    _ahead.clear()
+
+
+def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _orders(reader: Reader, found: Bounds, separator: bytes) -> list[dict[str, Any]]:
+    """Word what each process is to read."""
+    return [
+        {
+            "path": [os.fspath(place) for place in sys.path],
+            "file": os.fspath(reader.source.address),
+            "start": start,
+            "stop": stop,
+            "seek": found.seek,
+            "separator": separator.decode("latin-1"),
+        }
+        for start, stop in zip(found.starts, [*found.starts[1:], None], strict=True)
+    ]
+
+
 def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    environment = os.environ | {_ALONE: "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {machine.ALONE: "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", _START],
         stdin=subprocess.PIPE,
@@ -186,6 +219,11 @@ def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
         env=environment,
     )
     assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(ImportError, AttributeError, OSError):  # of Linux, and up to the system's limit
+        import fcntl
+
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     try:
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.close()

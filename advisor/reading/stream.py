@@ -322,11 +322,11 @@ class Reader:
 
     def _pieces(self, text: bytes) -> Iterator[bytes]:
         """Cut *text* between events into lists of them."""
-        at, least = 0, self.chunk // _PIECES
+        at, least, view = 0, self.chunk // _PIECES, memoryview(text)
         while self.separator is not None and (cut := text.find(self.separator, at + least)) >= 0:
-            yield b"[" + text[at : cut + 1] + b"]"
+            yield b"".join((b"[", view[at : cut + 1], b"]"))  # one copy
             at = text.index(b",", cut) + 1
-        yield b"[" + text[at:] + b"]"
+        yield b"".join((b"[", view[at:], b"]"))
 
     def _chunk(self, text: bytes, *, last: bool) -> tuple[int, bool]:
         """Take in *text*, events without enclosing brackets. Returns how far it came, and whether the list ended there."""

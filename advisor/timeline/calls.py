@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints, coded, compact, distinct, fetch
+from advisor.reading import machine
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
+from advisor.threads import both
 from advisor.timeline import closures
 from advisor.timeline.source import LIBRARIES, Place, parse_frame
 
@@ -160,15 +162,9 @@ class Host:
 
     def _inherit(self) -> Attributes:
         recorded = self._recorded
-        missing = np.full(self.size, -1, np.int32)
-        user, library, module, op, phase = (
-            missing.copy(),
-            missing.copy(),
-            missing.copy(),
-            missing.copy(),
-            missing.copy(),
-        )
-        is_python = self.group == PYTHON
+        module: Ints = np.full(self.size, -1, np.int32)
+        user, library = module.copy(), module.copy()
+        is_python, beside = self.group == PYTHON, machine.has_room_for_threads(self.size)
         if is_python.any():
             codes = self._place_codes(distinct(self.name[is_python]))
             place = self._without_lines(np.where(is_python, codes[self.name], -1))
@@ -179,20 +175,27 @@ class Host:
             # A library that is not torch itself says more than the torch function below it.
             own_torch = np.array([p.file.startswith("torch/") for p in self.places], np.bool_)
             torch = (place >= 0) & own_torch[np.maximum(place, 0)] if len(own_torch) else is_user
-            other = self.flow(np.where(is_user | torch, -1, place), reset=is_user)
-            within = self.flow(np.where(is_user | ~torch, -1, place), reset=is_user)
-            library = np.where(other >= 0, other, within)
-            module = self._modules(is_python)
+            library, module = both(
+                lambda: self._libraries(place, is_user, torch), lambda: self._modules(is_python), beside=beside
+            )
         if len(recorded.stacks) > 1 or (recorded.stacks and recorded.stacks[0]):
             user, library = self._from_stacks(user, library)
-        acts = (self.group == OP) | (self.group == ANNOTATION)
-        names = recorded.names
-        steps = np.array([n.startswith(STEP) for n in names], np.bool_)
-        acts &= ~steps[self.name] if len(steps) else False
-        op = self.flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
-        phase = self._phases()
+        op, phase = both(self._operators, self._phases, beside=beside)
         user, library, module = self._backward_inherits(user, library, module, phase)
         return Attributes(user, library, module, op, phase)
+
+    def _operators(self) -> Ints:
+        """The innermost operator or range around each node, or itself; steps are none."""
+        acts = (self.group == OP) | (self.group == ANNOTATION)
+        steps = np.array([name.startswith(STEP) for name in self._recorded.names], np.bool_)
+        acts &= ~steps[self.name] if len(steps) else False
+        return self.flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
+
+    def _libraries(self, place: Ints, is_user: Bools, torch: Bools) -> Ints:
+        """The place in a library below the user's own, one of torch only where there is no other."""
+        other = self.flow(np.where(is_user | torch, -1, place), reset=is_user)
+        within = self.flow(np.where(is_user | ~torch, -1, place), reset=is_user)
+        return np.where(other >= 0, other, within)
 
     def _without_lines(self, place: Ints) -> Ints:
         """Places in which frames that were open all the time have no line.
@@ -579,11 +582,13 @@ class Host:
     def above(self, nodes: Ints, chosen: Bools, most: int = 1 << 31) -> Ints:
         """The nearest *chosen* node around each of *nodes*, no further up than *most*; -1 for none."""
         up = self.parent[nodes].astype(np.int64)
+        on = np.flatnonzero((up >= 0) & ~chosen[up])
         for _ in range(min(most, len(self.levels))):
-            on = np.flatnonzero((up >= 0) & ~chosen[up])
             if not len(on):
                 return up
-            up[on] = self.parent[up[on]]
+            higher = self.parent[up[on]]
+            up[on] = higher
+            on = on[(higher >= 0) & ~chosen[higher]]
         return np.where((up >= 0) & chosen[up], up, -1) if len(chosen) else up
 
     def nearest(self, nodes: Ints, chosen: Bools) -> Ints:
@@ -682,21 +687,30 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints, list[Ints]]:
     long = end > start
     spans = np.flatnonzero(long)
     ends = np.sort(end[spans], kind="stable")  # nearly in order already
-    for low in range(0, len(spans), _AT_A_TIME):
-        part = spans[low : low + _AT_A_TIME]
-        depth[part] = np.arange(low, low + len(part)) - np.searchsorted(ends, start[part], side="right")
+
+    def count(first: int, last: int) -> None:
+        for low in range(first, last, _AT_A_TIME):
+            part = spans[low : min(low + _AT_A_TIME, last)]
+            depth[part] = np.arange(low, low + len(part)) - np.searchsorted(ends, start[part], side="right")
+
+    beside, half = machine.has_room_for_threads(size), len(spans) // 2
+    both(lambda: count(0, half), lambda: count(half, len(spans)), beside=beside)
     points = np.flatnonzero(~long)
     if len(points):
         before = np.searchsorted(spans, points)
         closed = np.searchsorted(ends, start[points], side="right")
         depth[points] = np.maximum(before - closed, 0)
-    above: Ints = np.zeros(0, np.int64)
     levels = _levels(depth)
-    for level in levels:
-        if len(above):
-            at = np.searchsorted(above, level) - 1
-            parent[level] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
-        above = level[long[level]]
+
+    def climb(first: int, last: int) -> None:
+        for level, below in pairwise(levels[first:last]):
+            above = level[long[level]]
+            if len(above):
+                at = np.searchsorted(above, below) - 1
+                parent[below] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
+
+    middle = int(np.searchsorted(np.cumsum([len(level) for level in levels]), size // 2)) + 1
+    both(lambda: climb(0, middle), lambda: climb(middle - 1, len(levels)), beside=beside)
     return depth, parent, levels
 
 

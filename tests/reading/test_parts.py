@@ -336,8 +336,8 @@ def test_a_small_file_is_read_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("why", ["one core", "no memory", "a pool", "no interpreter"])
 def test_one_reads_where_there_is_no_room_for_two(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, dump(ordinary(60)))
-    monkeypatch.setenv(parts._ALONE, "")  # so that it is put back
-    monkeypatch.delenv(parts._ALONE)
+    monkeypatch.setenv(machine.ALONE, "")  # so that it is put back
+    monkeypatch.delenv(machine.ALONE)
     if why == "one core":
         monkeypatch.setattr(machine, "cores", lambda: 1)
     elif why == "no memory":

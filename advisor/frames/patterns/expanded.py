@@ -14,7 +14,7 @@ import numpy as np
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.operands import beyond, launched, numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
-from advisor.intervals import Ints
+from advisor.intervals import Ints, alike
 from advisor.timeline.calls import FORWARD
 
 _ELEMENTS = re.compile(
@@ -51,9 +51,10 @@ def expanded_copies(tree: Tree) -> Occurrences | None:
     nodes = nodes[known[host.name[nodes]]]
     if not 0 < len(nodes) <= _MOST:
         return None
-    keys = np.stack([host.name[nodes], tree.dims(nodes), tree.context.op_column(nodes, "strides")], axis=1)
-    kinds, of = np.unique(keys, axis=0, return_inverse=True)
-    copies = np.array([_copies(tree, *kind) for kind in kinds.tolist()], np.int64)[of.ravel()]
+    keys = (host.name[nodes], tree.dims(nodes), tree.context.op_column(nodes, "strides"))
+    first, of = alike(*keys)
+    kinds = zip(*(key[first].tolist() for key in keys), strict=True)
+    copies = np.array([_copies(tree, *kind) for kind in kinds], np.int64)[of]
     nodes, copies = nodes[copies >= _LEAST], copies[copies >= _LEAST]
     if not len(nodes):
         return None

@@ -164,9 +164,10 @@ class Tree:
     @cached_property
     def outermost(self) -> Ints:
         """Operators with no operator around them, in the forest's order."""
-        host = self.host
-        inside = fetch(host.group, fetch(host.attributes.op, host.parent)) == OP
-        return np.flatnonzero((host.group == OP) & ~inside)
+        host, nodes = self.host, self._op_names[0]
+        inside = fetch(host.group, fetch(host.attributes.op, host.parent[nodes])) == OP
+        outer: Ints = nodes[~inside]
+        return outer
 
     @cached_property
     def calls(self) -> Ints:
@@ -228,9 +229,11 @@ class Tree:
     @cached_property
     def sequence(self) -> Ints:
         """Autograd's number of each operator, -1 for what has none."""
-        out = np.full(self.host.size, -1, np.int64)
-        if "op" in self.host.node_of:
-            out[self.host.node_of["op"]] = self.context.tables["op"]["sequence"]
+        if "op" not in self.host.node_of:
+            return np.full(self.host.size, -1, np.int64)
+        numbers = self.context.tables["op"]["sequence"]
+        out: Ints = np.full(self.host.size, -1, np.int32 if numbers.max() <= np.iinfo(np.int32).max else np.int64)
+        out[self.host.node_of["op"]] = np.maximum(numbers, -1)
         return out
 
     @cached_property

@@ -1,0 +1,37 @@
+"""Two pieces of work side by side: numpy lets go of the interpreter while it works on long columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Thread
+from typing import TypeVar
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+def both(first: Callable[[], First], second: Callable[[], Second], *, beside: bool) -> tuple[First, Second]:
+    """Return what two calls return that need nothing of one another: *beside* in two threads, else the first before the second.
+
+    What either raises is raised, once both are over.
+    """
+    if not beside:
+        return first(), second()
+    results: list[Second] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(second())
+        except BaseException as error:  # noqa: BLE001  (it is raised in the thread that waits for it)
+            errors.append(error)
+
+    thread = Thread(target=run, name="advisor-beside", daemon=True)
+    thread.start()
+    try:
+        found = first()
+    finally:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return found, results[0]

@@ -1,0 +1,81 @@
+"""The processes that begin with a large file before the reader does: the same ones, and the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reading import dump
+from test_parts import everything, ordinary, write
+
+from advisor.reading import ahead, machine, parts, stream
+
+Orders = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(machine.PART_BYTES, "16000")
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+    yield
+    parts.end_ahead()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Orders:
+    """What each process that was started was told to read."""
+    orders: Orders = []
+    start = parts._start
+    monkeypatch.setattr(parts, "_start", lambda order: orders.append(order) or start(order))
+    return orders
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
+def test_the_reader_takes_over_what_was_started_ahead(name: str, started: Orders, tmp_path: Path) -> None:
+    path = write(tmp_path, dump(ordinary(150)), name)
+    alone = everything(path, together=False)
+    ahead.start(str(path))
+    assert len(started) == 1
+    assert everything(str(path), together=True) == alone
+    assert len(started) == 1
+
+
+def test_the_others_read_more_the_more_this_process_is_behind(
+    started: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a lead of 16,000 bytes this process reads half of what is left of the file without them; chunks are of 4,000."""
+    monkeypatch.setattr(parts, "LEAD_BYTES", 16_000)
+    path = write(tmp_path, dump(ordinary(150)))
+    size = path.stat().st_size
+    ahead.start(str(path))
+    assert abs(started[0]["start"] - (size - 16_000) / 2) <= 6_000
+
+
+def test_what_was_started_for_another_file_is_ended(started: Orders, tmp_path: Path) -> None:
+    one, other = (write(tmp_path, dump(ordinary(150)), name) for name in ("one.json", "other.json"))
+    ahead.start(str(one))
+    (process,) = parts._ahead.values()
+    assert stream.read(str(other)).events > 0
+    assert process.poll() is not None
+    assert [Path(order["file"]).name for order in started] == ["one.json", "other.json"]
+
+
+def test_a_file_that_changes_meanwhile_is_read_as_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path, dump(ordinary(150)))
+    ahead.start(str(path))
+    write(tmp_path, dump(ordinary(90)))
+    assert everything(str(path), together=True) == everything(str(path), together=False)
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", '{"traceEvents": 3}', '{"traceEvents": []}'])
+def test_what_is_no_trace_starts_nothing_and_raises_nothing(text: str, started: Orders, tmp_path: Path) -> None:
+    ahead.start(str(write(tmp_path, text + " " * 40_000)))
+    ahead.start(str(tmp_path / "missing.json"))
+    assert started == []
+
+
+def test_a_small_file_starts_nothing(started: Orders, tmp_path: Path) -> None:
+    ahead.start(str(write(tmp_path, dump(ordinary(20))[:31_000])))
+    assert started == []
