@@ -110,7 +110,10 @@ def elsewhere(parts: Sequence[Elsewhere]) -> str:
     """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
     by_cause: dict[str, list[str]] = {}
     for part in parts:
-        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{_reached(part)}")
+        where, reached = clean(part.where), _reached(part)
+        if reached and where.endswith(")"):
+            where, reached = where[:-1], reached.replace(" (", "; ", 1)
+        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {where}{reached}")
     told = [f"{cause.replace('_', ' ')}, {listed(places)}" for cause, places in by_cause.items()]
     return f"In no finding: {'; '.join(told)}." if told else ""
 
@@ -118,12 +121,35 @@ def elsewhere(parts: Sequence[Elsewhere]) -> str:
 def _reached(part: Elsewhere) -> str:
     """Say how near some kernels are to what their device reaches, or why nobody knows."""
     if part.of_reachable is None:
-        return f" (limit not known: {clean(part.unknown)})" if part.unknown else ""
+        parts = [_made_of(part), f"limit not known: {clean(part.unknown)}" if part.unknown else ""]
+        return f" ({'; '.join(filter(None, parts))})" if any(parts) else ""
     low = max(round(100 * part.of_reachable), 1)
     high = round(100 * (part.most_of_reachable or 0.0))
     reached = f"{low} to {high}" if high > low * _ALIKE else f"{low}"
     why = f": {REASONS.get(part.reason, part.reason)}" if part.reason else ""
     return f" (at {reached} % of what this GPU reaches{why})"
+
+
+def _made_of(part: Elsewhere) -> str:
+    """Say how many kernels a place holds, how many of them are short, and what they are: ``253 kernels: RMS norm 332 µs, ...``."""
+    if part.kernels is None or part.kernels < _MANY:
+        return ""
+    told = f"{part.kernels:,.0f}{'' if part.where.endswith('kernels') else ' kernels'}"
+    if part.short and part.short_ms is not None and part.short_ms >= _SHORT * part.ms and part.short < part.kernels:
+        told += f", {part.short:,.0f} under 10 µs ({milliseconds(part.short_ms)})"
+    if len(part.made_of) > 1:
+        told += f": {', '.join(f'{_cut(clean(one.name))} {milliseconds(one.ms)}' for one in part.made_of)}"
+    return told
+
+
+_MANY, _SHORT = 2, 0.1
+"""Kernels in a place from which on they are counted, and the part of its time from which on short ones are."""
+
+
+def _cut(name: str) -> str:
+    """Cut a long name in its middle: a kernel's first and last letters tell most of it."""
+    half = _LONGEST // 2
+    return name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}"
 
 
 REASONS = {

@@ -9,6 +9,16 @@ import msgspec
 from advisor.results.field import Name, Text, doc
 
 
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels of one family, or of one name, in a place."""
+
+    name: Annotated[
+        Text, doc("Their family, as in `kernel_time`; of a place that is of one family the kernel's name, cut.")
+    ]
+    ms: Annotated[float, doc("What of the place's time they own, in ms.")]
+    count: Annotated[float, doc("How many there are in a step (in the window without steps).")]
+
+
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one cause that no finding claims, and that lies in one place."""
 
@@ -36,6 +46,15 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
         Text | None,
         doc("Of kernels: why the limit of most of that time is not known; None where it is known, and for other work."),
     ] = None
+    kernels: Annotated[
+        float | None,
+        doc("Of kernels whose limit is not known: how many there are in a step (in the window without steps)."),
+    ] = None
+    short: Annotated[float | None, doc("How many of these take less than 10 µs each.")] = None
+    short_ms: Annotated[float | None, doc("What these short ones own, in ms.")] = None
+    made_of: Annotated[
+        list[Made], doc("What these kernels are, the longest first: families; where they are of one, kernels by name.")
+    ] = []
 
 
 class Unmodelled(msgspec.Struct, frozen=True, kw_only=True):
