@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from advisor.report.figures import listed, per
 from advisor.report.plain import clean, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Elsewhere
 from advisor.results.host_time import HostTime
+
+Tell = Literal["both", "made", "why"]
 
 _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
@@ -106,11 +109,14 @@ def lead_lost(summary: Summary) -> str:
     return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
 
 
-def elsewhere(parts: Sequence[Elsewhere]) -> str:
-    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
+def elsewhere(parts: Sequence[Elsewhere], *, tell: Tell = "both") -> str:
+    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``
+
+    Of kernels whose limit is not known it says what they compute ("made"), why it is not known ("why"), or both.
+    """
     by_cause: dict[str, list[str]] = {}
     for part in parts:
-        where, reached = clean(part.where), _reached(part)
+        where, reached = clean(part.where), _reached(part, tell)
         if reached and where.endswith(")"):
             where, reached = where[:-1], reached.replace(" (", "; ", 1)
         by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {where}{reached}")
@@ -118,11 +124,13 @@ def elsewhere(parts: Sequence[Elsewhere]) -> str:
     return f"In no finding: {'; '.join(told)}." if told else ""
 
 
-def _reached(part: Elsewhere) -> str:
-    """Say how near some kernels are to what their device reaches, or why nobody knows."""
+def _reached(part: Elsewhere, tell: Tell) -> str:
+    """Say how near some kernels are to what their device reaches; else what they are, and why nobody knows."""
     if part.of_reachable is None:
-        parts = [_made_of(part), f"limit not known: {clean(part.unknown)}" if part.unknown else ""]
-        return f" ({'; '.join(filter(None, parts))})" if any(parts) else ""
+        made, why = _made_of(part) if tell != "why" else "", clean(part.unknown or "")
+        if why:
+            why = "limit not known" + (f": {why}" if tell != "made" or ":" not in made else "")
+        return f" ({'; '.join(filter(None, (made, why)))})" if made or why else ""
     low = max(round(100 * part.of_reachable), 1)
     high = round(100 * (part.most_of_reachable or 0.0))
     reached = f"{low} to {high}" if high > low * _ALIKE else f"{low}"
@@ -138,7 +146,7 @@ def _made_of(part: Elsewhere) -> str:
     if part.short and part.short_ms is not None and part.short_ms >= _SHORT * part.ms and part.short < part.kernels:
         told += f", {part.short:,.0f} under 10 µs ({milliseconds(part.short_ms)})"
     if len(part.made_of) > 1:
-        told += f": {', '.join(f'{_cut(clean(one.name))} {milliseconds(one.ms)}' for one in part.made_of)}"
+        told += f": {', '.join(f'{_last_words(clean(one.name))} {milliseconds(one.ms)}' for one in part.made_of)}"
     return told
 
 
@@ -146,10 +154,12 @@ _MANY, _SHORT = 2, 0.1
 """Kernels in a place from which on they are counted, and the part of its time from which on short ones are."""
 
 
-def _cut(name: str) -> str:
-    """Cut a long name in its middle: a kernel's first and last letters tell most of it."""
-    half = _LONGEST // 2
-    return name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}"
+def _last_words(name: str) -> str:
+    """Return the last words of a long name: kernels of one library differ there."""
+    words = name.split("_")
+    while len(words) > 1 and len("_".join(words)) > _LONGEST:
+        words = words[1:]
+    return "_".join(words)
 
 
 REASONS = {

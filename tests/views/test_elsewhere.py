@@ -124,14 +124,23 @@ def test_kernels_of_one_family_are_told_by_their_names(tmp_path: Path) -> None:
         (
             Elsewhere(
                 cause="compute", where="own", ms=3.0, unknown="no shapes", kernels=2,
-                made_of=[Made(name="a" * 30 + "b" * 30, ms=2.0, count=1), Made(name="c", ms=1.0, count=1)],
+                made_of=[Made(name="a" * 30 + "_" + "b" * 30 + "_c", ms=2.0, count=1), Made(name="d", ms=1.0, count=1)],
             ),
-            f"own (2 kernels: {'a' * 23}…{'b' * 24} 2.00 ms, c 1.00 ms; limit not known: no shapes)",
+            f"own (2 kernels: {'b' * 30}_c 2.00 ms, d 1.00 ms; limit not known: no shapes)",
         ),
     ],
 )  # fmt: skip
 def test_words_for_what_a_place_is_made_of(part: Elsewhere, text: str) -> None:
     assert elsewhere([part]) == f"In no finding: compute, 3.00 ms in {text}."
+
+
+def test_one_screen_says_why_a_limit_is_not_known_only_where_nothing_more_is_known() -> None:
+    made = [Made(name="casts", ms=2.0, count=3), Made(name="sort", ms=1.0, count=1)]
+    part = Elsewhere(cause="compute", where="own", ms=3.0, unknown="no shapes", kernels=4, made_of=made)
+    assert elsewhere([part], tell="made").endswith("own (4 kernels: casts 2.00 ms, sort 1.00 ms; limit not known).")
+    assert elsewhere([part], tell="why").endswith("own (limit not known: no shapes).")
+    alone = msgspec.structs.replace(part, made_of=made[:1])
+    assert elsewhere([alone], tell="made").endswith("own (4 kernels; limit not known: no shapes).")
 
 
 @pytest.mark.parametrize(

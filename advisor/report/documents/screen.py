@@ -72,6 +72,13 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
     first, copied = _wrapped(told, width), _wrapped(step_time.copies(analysis.summary), width)
+    # No finding is left out for what kernels without a limit are made of, nor for a note.
+    rest, noted = most - sum(map(len, (head, lead, first, foot))), _noted(analysis, shown, width)
+    plain = _elsewhere(analysis, width, tell="why")
+    if _with_room(entries, rest - len(unsaid)) < _with_room(entries, rest - len(plain)):
+        unsaid = plain
+    if _with_room(entries, rest - len(unsaid) - len(noted)) == _with_room(entries, rest - len(unsaid)):
+        foot = noted + foot
     # Neither is a finding left out for what is copied.
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
@@ -655,10 +662,25 @@ def durations(low_ms: float, high_ms: float) -> str:
 # ---- what else there is
 
 
-def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
+def _elsewhere(analysis: Analysis, width: int, *, tell: step_time.Tell = "made") -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
     named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
-    return _wrapped(told, width) if (told := step_time.elsewhere(named)) else []
+    return _wrapped(told, width) if (told := step_time.elsewhere(named, tell=tell)) else []
+
+
+def _noted(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
+    """Return the titles of notes that own much of the step, the longest first: the fixes above return that, or no one knows it."""
+    notes = [one for one in analysis.findings if one.severity == "note" and one.cost_share >= _NOTED]
+    notes = sorted(notes, key=lambda one: -one.cost_ms)[:_MOST_NOTED] if shown else []
+    if not notes:
+        return []
+    told = f"Noted: {'; '.join(f'{clean(one.title)}, {duration(one.cost_ms)}' for one in notes)}"
+    with_others = all(one.after for one in notes)
+    return _wrapped(f"{told} (gone with the fixes above)" if with_others else told, width)
+
+
+_NOTED, _MOST_NOTED = 0.05, 3
+"""Of the step: what a note owns that is named; and how many are."""
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
