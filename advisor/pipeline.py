@@ -42,6 +42,7 @@ from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.copy_time import copy_time
 from advisor.views.host_time import host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
+from advisor.views.model_time import model_time
 from advisor.views.lead import lead_lost
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
@@ -320,6 +321,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
         host_time=host_time(trace.context),
+        model_time=model_time(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),

@@ -71,7 +71,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         foot = _wrapped(late, width) + foot
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
-    first, copied = _wrapped(told, width), _wrapped(step_time.copies(analysis.summary), width)
+    first = _wrapped(told, width) + _wrapped(step_time.models(analysis.summary), width)
+    copied = _wrapped(step_time.copies(analysis.summary), width)
     # No finding is left out for what kernels without a limit are made of, nor for a note.
     rest, noted = most - sum(map(len, (head, lead, first, foot))), _noted(analysis, shown, width)
     plain = _elsewhere(analysis, width, tell="why")
