@@ -42,10 +42,10 @@ from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.copy_time import copy_time
 from advisor.views.host_time import host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
-from advisor.views.model_time import model_time
 from advisor.views.lead import lead_lost
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
+from advisor.views.model_time import model_time
 from advisor.views.phases import phases_of
 from advisor.views.startup import lead, startup_parts
 

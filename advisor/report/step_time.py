@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from advisor.counting import counted
 from advisor.report.figures import listed, per
 from advisor.report.plain import clean, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
-from advisor.results.elsewhere import Elsewhere
+from advisor.results.elsewhere import Calls, Elsewhere
 from advisor.results.host_time import HostTime
 
 Tell = Literal["both", "made", "why"]
@@ -141,6 +142,8 @@ def elsewhere(parts: Sequence[Elsewhere], *, tell: Tell = "both") -> str:
 
 def _reached(part: Elsewhere, tell: Tell) -> str:
     """Say how near some kernels are to what their device reaches; else what they are, and why nobody knows."""
+    if part.calls is not None:
+        return f" ({_calls(part.calls)})"
     if part.of_reachable is None:
         made, why = _made_of(part) if tell != "why" else "", clean(part.unknown or "")
         if why:
@@ -151,6 +154,22 @@ def _reached(part: Elsewhere, tell: Tell) -> str:
     reached = f"{low} to {high}" if high > low * _ALIKE else f"{low}"
     why = f": {REASONS.get(part.reason, part.reason)}" if part.reason else ""
     return f" (at {reached} % of what this GPU reaches{why})"
+
+
+def _calls(calls: Calls) -> str:
+    """Say how large and how long collectives on the CPU are, and what makes them slower than the network."""
+    told = f"{counted(calls.count, 'message')}, {milliseconds(calls.median_ms)} in the median, at most {milliseconds(calls.longest_ms)}"
+    if calls.most_bytes is None or calls.rate is None:
+        return told
+    told += f"; the largest, of {size(calls.most_bytes)}, at {calls.rate:.2g} GB/s"
+    if calls.rate >= _SLOW_NETWORK:
+        return told
+    ranks = f" of {calls.ranks:,} ranks" if calls.ranks else " of the ranks"
+    return f"{told}, under 1 Gbit/s: they wait for a slow rank, or for a round{ranks} each"
+
+
+_SLOW_NETWORK = 0.125
+"""GB/s of 1 Gbit/s: no network of a machine that trains is slower."""
 
 
 def _made_of(part: Elsewhere) -> str:

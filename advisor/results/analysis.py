@@ -20,9 +20,9 @@ from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording
 from advisor.results.headline import Headline
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
-from advisor.results.model_time import ModelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
+from advisor.results.model_time import ModelTime
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views

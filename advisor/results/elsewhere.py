@@ -19,6 +19,19 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[float, doc("How many there are in a step (in the window without steps).")]
 
 
+class Calls(msgspec.Struct, frozen=True, kw_only=True):
+    """Collectives on the CPU that are in flight in the recording."""
+
+    count: Annotated[int, doc("How many there are in the recording.")]
+    median_ms: Annotated[float, doc("The median of their durations.")]
+    longest_ms: Annotated[float, doc("The longest.")]
+    most_bytes: Annotated[int | None, doc("Size of the largest message; None where shapes or types were not recorded.")]
+    rate: Annotated[
+        float | None, doc("Bytes of the largest messages over their time in the median, in GB/s; None likewise.")
+    ]
+    ranks: Annotated[int | None, doc("Ranks of the job; None where unknown.")]
+
+
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one cause that no finding claims, and that lies in one place."""
 
@@ -45,6 +58,9 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
     unknown: Annotated[
         Text | None,
         doc("Of kernels: why the limit of most of that time is not known; None where it is known, and for other work."),
+    ] = None
+    calls: Annotated[
+        Calls | None, doc("Of collectives on the CPU: how many there are, how large and how long; None for all else.")
     ] = None
     kernels: Annotated[
         float | None,

@@ -23,7 +23,7 @@ from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.recording import COPY
-from advisor.views import owners
+from advisor.views import cpu_messages, owners
 from advisor.views.owners import Owner
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
@@ -65,6 +65,7 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
         for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
             reached, ms = _reached(context, part), part.ns / whole * whole_ms
+            exchanges = cause == "communication" and context.cpu_program
             made = _made_of(context, part, whole_ms / whole) if reached.unknown else _Made()
             out.append(
                 Elsewhere(
@@ -75,6 +76,7 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
                     most_of_reachable=reached.most,
                     reason=reached.reason,
                     unknown=reached.unknown,
+                    calls=cpu_messages.calls(context) if exchanges else None,
                     kernels=made.kernels,
                     short=made.short,
                     short_ms=made.short_ms,
@@ -98,6 +100,8 @@ def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
     """Divide some time of one cause among operators and kinds of kernels, or ranges of the program; nothing where none is known."""
     if (mine := owners.of_harness(context, segments)) is not None:
         return [mine]
+    if cause == "communication" and context.cpu_program:
+        return cpu_messages.in_flight(context, segments)
     if cause in BUSY and not context.cpu_program and context.recording.devices:
         return _of_work(context, segments)
     if cause in ("host", "unknown", "operator"):

@@ -38,10 +38,10 @@ def model_time(context: Context) -> list[ModelTime]:
     idle = np.zeros(len(numbers))
     if context.idle_trusted:
         rows = np.flatnonzero(ledger.counted & ledger.through("host", "operator"))
-        inside = host.attributes.module >= 0
-        calls = np.flatnonzero(inside & ~fetch(inside, host.parent, False))
+        module = host.attributes.module
+        calls = np.flatnonzero((module >= 0) & (fetch(module, host.parent) < 0))
         within = covered(union(ledger.start_ns[rows], ledger.end_ns[rows]), host.start[calls], host.end[calls])
-        idle = np.bincount(codes[host.attributes.module[calls]], within, len(numbers))
+        idle = np.bincount(codes[module[calls]], within, len(numbers)).astype(np.float64)
     total = kernels + idle
     order = [at for at in np.argsort(-total, kind="stable").tolist() if total[at] >= _LEAST * ledger.counted_ns]
     if len(order) < 2:
@@ -56,8 +56,7 @@ def _of_models(module: Ints, codes: Ints, launch: Ints, ns: Floats) -> Floats:
     """Sum some ns by the model of the node of each launch."""
     path = fetch(module, launch)
     known = path >= 0
-    total: Floats = np.bincount(codes[path[known]], ns[known], int(codes.max()) + 1)
-    return total
+    return np.bincount(codes[path[known]], ns[known], int(codes.max()) + 1).astype(np.float64)
 
 
 def _model(path: str) -> str:

@@ -13,7 +13,7 @@ from advisor.pipeline import analyze
 from advisor.report import Options, render
 from advisor.report.step_time import elsewhere
 from advisor.results.analysis import Analysis
-from advisor.results.elsewhere import Elsewhere, Made
+from advisor.results.elsewhere import Calls, Elsewhere, Made
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 from advisor.views.elsewhere import build
@@ -134,6 +134,48 @@ def test_words_for_what_a_place_is_made_of(part: Elsewhere, text: str) -> None:
     assert elsewhere([part]) == f"In no finding: compute, 3.00 ms in {text}."
 
 
+def test_collectives_on_the_cpu_are_told_with_their_sizes_where_no_finding_owns_them(tmp_path: Path) -> None:
+    """Three of 20 ms and one of 60, of a million floats each; the main thread is in operators for a half of the time."""
+    b = TraceBuilder(None, world_size=300, rank=0, backend="gloo")
+    for us in (20_000, 20_000, 60_000, 20_000):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=us):
+                pass
+            with b.thread(77), b.op("gloo:all_reduce", us=us, shapes=[[1_000_000]], dtypes=["float"]):
+                pass
+            b.idle(us)
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    (part,) = [one for one in build(context, 60.0, ()) if one.cause == "communication"]
+    assert part.where == "gloo:all_reduce"
+    assert part.calls is not None
+    assert (part.calls.count, part.calls.median_ms, part.calls.longest_ms) == (4, 20, 60)
+    # 4 MB in 20 ms.
+    assert (part.calls.most_bytes, part.calls.rate, part.calls.ranks) == (4_000_000, pytest.approx(0.2), 300)
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        (
+            Calls(count=1, median_ms=20, longest_ms=20, most_bytes=None, rate=None, ranks=None),
+            "1 message, 20.0 ms in the median, at most 20.0 ms",
+        ),
+        (
+            Calls(count=4, median_ms=20, longest_ms=60, most_bytes=4 << 20, rate=0.2, ranks=300),
+            "4 messages, 20.0 ms in the median, at most 60.0 ms; the largest, of 4.0 MiB, at 0.2 GB/s",
+        ),
+        (
+            Calls(count=4, median_ms=80, longest_ms=80, most_bytes=4 << 20, rate=0.05, ranks=300),
+            "4 messages, 80.0 ms in the median, at most 80.0 ms; the largest, of 4.0 MiB, at 0.05 GB/s, under 1 Gbit/s: they "
+            "wait for a slow rank, or for a round of 300 ranks each",
+        ),
+    ],
+)
+def test_words_for_collectives_on_the_cpu(calls: Calls, text: str) -> None:
+    part = Elsewhere(cause="communication", where="gloo:all_reduce", ms=3.0, calls=calls)
+    assert elsewhere([part]) == f"In no finding: communication, 3.00 ms in gloo:all_reduce ({text})."
+
+
 def test_one_screen_says_why_a_limit_is_not_known_only_where_nothing_more_is_known() -> None:
     made = [Made(name="casts", ms=2.0, count=3), Made(name="sort", ms=1.0, count=1)]
     part = Elsewhere(cause="compute", where="own", ms=3.0, unknown="no shapes", kernels=4, made_of=made)
@@ -249,6 +291,7 @@ def test_a_namespace_without_a_name_is_no_part_of_a_kernel_s(tmp_path: Path) -> 
         # By the raw files: kernels' time by the operator around their launch, calls by their own length.
         ("rank_without_gpu", "sync", "aten::_local_scalar_dense", 4.72),
         ("audited/mi300_xdit_flux", "compute", "Triton's kernels", 38.8),
+        ("cpu_only", "communication", "gloo:all_reduce", 179.0),
     ],
 )
 def test_what_blind_audits_expected_is_said(name: str, cause: str, where: str, ms: float) -> None:
