@@ -30,7 +30,7 @@ def model_time(context: Context) -> list[ModelTime]:
     host, ledger = context.recording.host, context.ledger
     if not host.size or not host.module_paths or not len(context.kernel_rows) or context.graphs_underrecorded:
         return []
-    names = [_model(path) for path in host.module_paths]
+    names = _models(host.module_paths)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     codes = np.array([numbers[name] for name in names], np.int64)
     busy, _ = owned(context)
@@ -59,9 +59,17 @@ def _of_models(module: Ints, codes: Ints, launch: Ints, ns: Floats) -> Floats:
     return np.bincount(codes[path[known]], ns[known], int(codes.max()) + 1).astype(np.float64)
 
 
-def _model(path: str) -> str:
-    """Return the class of a path's outermost module that wraps no other: ``T5EncoderModel`` of ``T5EncoderModel_0/T5Stack_0``."""
-    parts = [_NUMBER.sub("", part) for part in path.split("/")]
-    while len(parts) > 1 and parts[0] in _WRAPPERS:
-        parts = parts[1:]
-    return parts[0]
+def _models(paths: list[str]) -> list[str]:
+    """Return the class of each path's outermost module that wraps no other: ``T5EncoderModel`` of ``T5EncoderModel_0/T5Stack_0``.
+
+    A module that lies within another one elsewhere is that one's: its forward pass runs again.
+    """
+    parts = [_unwrapped(path.split("/")) for path in paths]
+    around = {part: path[0] for path in parts for part in path[1:]}
+    return [_NUMBER.sub("", around.get(path[0], path[0])) for path in parts]
+
+
+def _unwrapped(path: list[str]) -> list[str]:
+    while len(path) > 1 and _NUMBER.sub("", path[0]) in _WRAPPERS:
+        path = path[1:]
+    return path

@@ -82,15 +82,9 @@ def test_casts_inside_of_attention_are_casts(tmp_path: Path) -> None:
             "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>",
             "layout changes",
         ),
-        # What libraries run around one: fills and casts of a workspace, tables of offsets; by an operator or in a replay.
+        # What libraries run around one: fills and casts of a workspace; by an operator or in a replay.
         ("aten::miopen_convolution", "SubTensorOpWithCastTensor1d", "convolution helpers"),
         ("", "SubTensorOpWithScalar1d", "convolution helpers"),
-        (
-            "aten::cudnn_convolution",
-            "void cask_cudnn::computeOffsetsKernel<false, false>(cask_cudnn::ComputeOffsetsParams)",
-            "convolution helpers",
-        ),
-        ("vllm::moe", "void moe::dev::routing::routingIndicesOffsetsKernel<int>", "experts (MoE)"),
         ("aten::_efficient_attention_forward", "fmha_cutlassF_f32_aligned_64x64_rf_sm80", "attention"),
         ("aten::_softmax", "void cunn_SoftMaxForward<8, float, float, float>", "softmax"),
         ("aten::native_layer_norm", LAYER_NORM, "layer norm"),

@@ -467,6 +467,10 @@ def test_notes_that_own_much_are_named_the_longest_first() -> None:
     # One of them that no other fix does away with.
     shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=None))))
     assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
+    # What the same change does away with is counted with the finding.
+    assert "Noted: Not fused" in "\n".join(
+        lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], done_by="b/b")))
+    )
     # Beside no finding they are no finding either.
     assert "Noted" not in "\n".join(lines(analysis(*notes)))
 

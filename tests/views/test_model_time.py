@@ -48,6 +48,20 @@ def test_one_model_beside_next_to_nothing_is_alone(tmp_path: Path) -> None:
     assert of(pipeline(("Net", 10_000), ("CrossEntropyLoss", 100)), tmp_path) == []
 
 
+def test_a_layer_whose_forward_runs_again_is_its_model_s(tmp_path: Path) -> None:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            for name in ("Net_0", "Critic_0"):
+                with b.module("DDP_0"), b.module(name), b.module(f"Linear_{len(name)}"), b.op("aten::mm"):
+                    b.kernel(GEMM, us=1000)
+            # Activation checkpointing, within the backward pass.
+            with b.module("Linear_5"), b.op("aten::mm"):
+                b.kernel(GEMM, us=1000)
+            b.sync()
+    assert of(b, tmp_path) == [("Net", 2.0), ("Critic", 1.0)]
+
+
 def test_what_wraps_a_model_is_none(tmp_path: Path) -> None:
     b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
     for _ in range(3):

@@ -73,11 +73,14 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
     first = _wrapped(told, width) + _wrapped(step_time.models(analysis.summary), width)
     copied = _wrapped(step_time.copies(analysis.summary), width)
-    # No finding is left out for what kernels without a limit are made of, nor for a note.
-    rest, noted = most - sum(map(len, (head, lead, first, foot))), _noted(analysis, shown, width)
-    plain = _elsewhere(analysis, width, tell="why")
+    # No finding is left out for what kernels without a limit are made of, nor for a note; for small notes none loses its fix.
+    rest, plain = most - sum(map(len, (head, lead, first, foot))), _elsewhere(analysis, width, tell="why")
     if _with_room(entries, rest - len(unsaid)) < _with_room(entries, rest - len(plain)):
         unsaid = plain
+    spare = rest - len(unsaid) - len(host_lines(analysis.summary, width, most))
+    noted = _noted(analysis, shown, width, _NOTED)
+    if len(noted) > spare - sum(len(entry.forms[0]) for entry in entries):
+        noted = _noted(analysis, shown, width, _LARGE)
     if _with_room(entries, rest - len(unsaid) - len(noted)) == _with_room(entries, rest - len(unsaid)):
         foot = noted + foot
     # Neither is a finding left out for what is copied.
@@ -669,9 +672,12 @@ def _elsewhere(analysis: Analysis, width: int, *, tell: step_time.Tell = "made")
     return _wrapped(told, width) if (told := step_time.elsewhere(named, tell=tell)) else []
 
 
-def _noted(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
-    """Return the titles of notes that own much of the step, the longest first: the fixes above return that, or no one knows it."""
-    notes = [one for one in analysis.findings if one.severity == "note" and one.cost_share >= _NOTED]
+def _noted(analysis: Analysis, shown: Sequence[Finding], width: int, least: float) -> list[Line]:
+    """Return the titles of notes that own so much of the step, the longest first.
+
+    The fixes above return that, or no one knows it. What the same change does away with is counted there.
+    """
+    notes = [one for one in analysis.findings if one.severity == "note" and one.cost_share >= least and not one.done_by]
     notes = sorted(notes, key=lambda one: -one.cost_ms)[:_MOST_NOTED] if shown else []
     if not notes:
         return []
@@ -680,8 +686,8 @@ def _noted(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Lin
     return _wrapped(f"{told} (gone with the fixes above)" if with_others else told, width)
 
 
-_NOTED, _MOST_NOTED = 0.05, 3
-"""Of the step: what a note owns that is named; and how many are."""
+_NOTED, _LARGE, _MOST_NOTED = 0.05, 0.15, 3
+"""Of the step: what a note owns that is named where there is room, and one that takes the room of fixes; and how many are."""
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
