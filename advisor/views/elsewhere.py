@@ -63,27 +63,32 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
             found = _of_operators(context, chosen, found[0])
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
         named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
-        for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
-            reached, ms = _reached(context, part), part.ns / whole * whole_ms
-            exchanges = cause == "communication" and context.cpu_program
-            made = _made_of(context, part, whole_ms / whole) if reached.unknown else _Made()
-            out.append(
-                Elsewhere(
-                    cause=cause,
-                    where=part.name,
-                    ms=ms,
-                    of_reachable=reached.least,
-                    most_of_reachable=reached.most,
-                    reason=reached.reason,
-                    unknown=reached.unknown,
-                    calls=cpu_messages.calls(context) if exchanges else None,
-                    kernels=made.kernels,
-                    short=made.short,
-                    short_ms=made.short_ms,
-                    made_of=list(made.of),
-                )
-            )
+        out += [
+            _told(context, cause, part, whole_ms / whole)
+            for whole_part in named
+            for part in _apart(context, whole_part, whole)
+        ]
     return out
+
+
+def _told(context: Context, cause: str, part: Owner, ms: float) -> Elsewhere:
+    """Say of a place what is known of it; *ms* are those of a step for each ns."""
+    reached = _reached(context, part)
+    made = _made_of(context, part, ms) if reached.unknown else _Made()
+    return Elsewhere(
+        cause=cause,
+        where=part.name,
+        ms=part.ns * ms,
+        of_reachable=reached.least,
+        most_of_reachable=reached.most,
+        reason=reached.reason,
+        unknown=reached.unknown,
+        calls=cpu_messages.calls(context) if cause == "communication" and context.cpu_program else None,
+        kernels=made.kernels,
+        short=made.short,
+        short_ms=made.short_ms,
+        made_of=list(made.of),
+    )
 
 
 def most_of(context: Context, cause: str, segments: Bools) -> Owner | None:

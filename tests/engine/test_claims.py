@@ -208,7 +208,7 @@ def test_work_that_is_done_twice_goes_with_what_padding_leaves_of_it() -> None:
 
 
 def test_of_what_no_finding_owns_a_tenth_stays_however_much_more_others_may_return() -> None:
-    """Of ten ms one is nobody's. With times 18 % too low, or 2.5 times that, six return up to 6 x 1.45 = 8.7 ms, three the rest but 0.1."""
+    """Of ten ms one is nobody's. With times up to 2.5 x 18 % too low six return 6 x 1.45 = 8.7 ms, three the rest but 0.1."""
     claims = [claim_of("first", "remove", 1.0, range(6)), claim_of("second", "remove", 1.0, range(6, 9))]
     highs = [
         claim.saving and claim.saving.high_ms

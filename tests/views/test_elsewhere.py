@@ -117,7 +117,9 @@ def test_kernels_of_one_family_are_told_by_their_names(tmp_path: Path) -> None:
         (
             Elsewhere(
                 cause="compute", where="short kernels (under 10 µs each)", ms=3.0, unknown="no shapes",
-                kernels=253, short=253, short_ms=3.0, made_of=[Made(name="casts", ms=2.0, count=200), Made(name="sort", ms=1.0, count=53)],
+                kernels=253, short=253, short_ms=3.0, made_of=[
+                    Made(name="casts", ms=2.0, count=200), Made(name="sort", ms=1.0, count=53),
+                ],
             ),
             "short kernels (under 10 µs each; 253 kernels: casts 2.00 ms, sort 1.00 ms; limit not known: no shapes)",
         ),
