@@ -59,8 +59,8 @@ _BY_OPERATOR = (
                            r"|(?:select|slice)_(?:scatter|backward)|embedding_renorm_)$")),
     (_FILLS, re.compile(r"aten::(?:fill_|zero_|zeros\w*|ones\w*|full\w*)$")),
 )  # fmt: skip
-_HELPERS = "convolution helpers", re.compile(r"^SubTensorOp|scalePackedTensor|convertTensor_kernel")
-"""By the kernel's name: what MIOpen and cuDNN run around a convolution: fills, casts and scaling of tensors."""
+_HELPERS = "convolution helpers", re.compile(r"^SubTensorOp|convertTensor_kernel")
+"""By the kernel's name: what MIOpen and cuDNN run around a convolution: fills and casts of workspaces."""
 # By the kernel's name, where no operator of torch tells: engines call libraries of their own, and replay graphs.
 _NAMED = (
     (ROTARY, re.compile(r"rotary|\brope_|_rope_", re.I)),
