@@ -46,6 +46,7 @@ from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
+from advisor.views.model_time import model_time
 from advisor.views.phases import phases_of
 from advisor.views.startup import lead, startup_parts
 
@@ -322,6 +323,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
         host_time=host_time(trace.context),
+        model_time=model_time(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),

@@ -56,7 +56,7 @@ def nodes(context: Context) -> Ints:
 def build(context: Context) -> pd.DataFrame:
     """The frame. Each moment that the main thread waits is the collective's that has been in flight the longest."""
     host, rows = context.recording.host, context.once(nodes)
-    segments, row = context.once(_parts)
+    segments, row = context.once(parts)
     calls, run, share = context.once(_runs)
     cost = summed(row, context.ledger.dur_ns[segments], len(rows))
     called = [context.names[code] for code in host.name[rows].tolist()]
@@ -130,7 +130,7 @@ def _elements(context: Context, calls: Ints) -> Floats:
     return np.array([sizes.get(code, np.nan) for code in codes.tolist()])
 
 
-def _parts(context: Context) -> tuple[Ints, Ints]:
+def parts(context: Context) -> tuple[Ints, Ints]:
     """Segments in which the main thread waits for collectives, with the row of each."""
     host, ledger, rows = context.recording.host, context.ledger, context.once(nodes)
     segments = np.flatnonzero(ledger.through("communication"))
@@ -143,7 +143,7 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
 
 
 def _owned(context: Context) -> tuple[Ints, Ints]:
-    return context.once(_parts)
+    return context.once(parts)
 
 
 FRAME = Frame(

@@ -61,11 +61,11 @@ _BY_OPERATOR = (
                            r"|(?:select|slice)_(?:scatter|backward)|embedding_renorm_)$")),
     (_FILLS, re.compile(r"aten::(?:fill_|zero_|zeros\w*|ones\w*|full\w*)$")),
 )  # fmt: skip
+_HELPERS = "convolution helpers", re.compile(r"^SubTensorOp|convertTensor_kernel")
+"""By the kernel's name: what MIOpen and cuDNN run around a convolution: fills and casts of workspaces."""
 # By the kernel's name, where no operator of torch tells: engines call libraries of their own, and replay graphs.
 _NAMED = (
     (ROTARY, re.compile(r"rotary|\brope_|_rope_", re.I)),
-    # What MIOpen does around a convolution in another layout.
-    ("convolutions", re.compile(r"^SubTensorOp")),
     (ATTENTION, re.compile(r"\bsage_|paged_attention|reshape_and_cache|store_kv_?cache|\bmla_", re.I)),
     (RMS_NORM, re.compile(r"rms_?(?:layer)?norm", re.I)),
     ("layer norm", re.compile(r"layer_?norm(?!.*(?:gemm|linear|mlp))", re.I)),
@@ -286,6 +286,8 @@ def _first(families: Sequence[tuple[str, re.Pattern[str]]], text: str) -> str | 
 
 def _sure(kernel: str, kind: str, operator: str) -> str | None:
     """Return the family that an operator is of whatever runs in it, or a kernel whatever launched it; None where neither tells."""
+    if _HELPERS[1].search(kernel):
+        return _HELPERS[0]
     if kind != "layout" and (wholly := _first(_WHOLLY, operator)) is not None:
         return wholly
     if EXPERTS.search(kernel) or _EXPERT_WORK.search(kernel) or _EXPERT_WORK.search(operator):

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 _TOLD, _BEYOND = 0.01, 1.05
 TRAINING = frozenset({"batch"})
 """Actions whose fixes change what the program learns, and so do coarser numbers."""
+_LARGER_BATCH = "larger-batch"
+"""The act of a fix that does the same by other means."""
 
 
 def changes_training(claim: Claim) -> bool:
     """Tell whether the fix changes training: the batch, or the numbers that it computes with."""
     replay = claim.rule.replay
-    return claim.rule.is_inexact or (replay is not None and replay.action in TRAINING)
+    return claim.rule.is_inexact or _LARGER_BATCH in claim.acts or (replay is not None and replay.action in TRAINING)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

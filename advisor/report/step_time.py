@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
+from advisor.counting import counted
 from advisor.report.figures import listed, per
 from advisor.report.plain import clean, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
-from advisor.results.elsewhere import Elsewhere
+from advisor.results.elsewhere import Calls, Elsewhere
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
+
+Tell = Literal["both", "made", "why", "neither"]
 
 _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
@@ -30,6 +34,7 @@ def sentences(analysis: Analysis) -> Iterator[str]:
     told = (
         kernel_time(summary),
         host_time(summary),
+        models(summary),
         copies(summary),
         lead_lost(summary),
         elsewhere(analysis.elsewhere),
@@ -91,6 +96,20 @@ def host_time(summary: Summary) -> str:
     return f"Waits for the CPU, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
 
 
+def models(summary: Summary) -> str:
+    """Say what each of several models takes: ``Models: Transformer 171 ms, T5EncoderModel 28.5 ms (5.00 ms of it idle)``."""
+    told = [
+        f"{clean(part.model)} {milliseconds(part.ms)}"
+        + (f" ({milliseconds(part.idle_ms)} of it idle)" if part.idle_ms >= _IDLE * part.ms else "")
+        for part in summary.model_time
+    ]
+    return f"Models: {', '.join(told[:_MOST_MODELS])}." if len(told) > 1 else ""
+
+
+_IDLE, _MOST_MODELS = 0.1, 5
+"""Of a model's time: idle time that is said; and models that are named."""
+
+
 def copies(summary: Summary) -> str:
     """Say what is copied, where that takes much of the step: ``copies: 9.10 ms to the GPU (18.4 MiB, pageable, 2.1 GB/s)``."""
     whole = summary.steady_mean_ms or summary.whole_ms
@@ -144,28 +163,78 @@ def lead_lost(summary: Summary) -> str:
     return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
 
 
-def elsewhere(parts: Sequence[Elsewhere], *, brief: bool = False) -> str:
+def elsewhere(parts: Sequence[Elsewhere], *, tell: Tell = "both") -> str:
     """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``
 
-    Where *brief*, nothing is said of kernels whose limit is not known.
+    Of kernels whose limit is not known it says what they compute ("made"), why it is not known ("why"), both, or "neither".
     """
     by_cause: dict[str, list[str]] = {}
     for part in parts:
-        reached = "" if brief and part.of_reachable is None else _reached(part)
-        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}{reached}")
+        where, reached = clean(part.where), _reached(part, tell)
+        if reached and where.endswith(")"):
+            where, reached = where[:-1], reached.replace(" (", "; ", 1)
+        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {where}{reached}")
     told = [f"{cause.replace('_', ' ')}, {listed(places)}" for cause, places in by_cause.items()]
     return f"In no finding: {'; '.join(told)}." if told else ""
 
 
-def _reached(part: Elsewhere) -> str:
-    """Say how near some kernels are to what their device reaches, or why nobody knows."""
+def _reached(part: Elsewhere, tell: Tell) -> str:
+    """Say how near some kernels are to what their device reaches; else what they are, and why nobody knows."""
+    if part.calls is not None:
+        return f" ({_calls(part.calls)})"
     if part.of_reachable is None:
-        return f" (limit not known: {clean(part.unknown)})" if part.unknown else ""
+        if tell == "neither":
+            return ""
+        made, why = _made_of(part) if tell != "why" else "", clean(part.unknown or "")
+        if why:
+            why = "limit not known" + (f": {why}" if tell != "made" or ":" not in made else "")
+        return f" ({'; '.join(filter(None, (made, why)))})" if made or why else ""
     low = max(round(100 * part.of_reachable), 1)
     high = round(100 * (part.most_of_reachable or 0.0))
     reached = f"{low} to {high}" if high > low * _ALIKE else f"{low}"
     why = f": {REASONS.get(part.reason, part.reason)}" if part.reason else ""
     return f" (at {reached} % of what this GPU reaches{why})"
+
+
+def _calls(calls: Calls) -> str:
+    """Say how large and how long collectives on the CPU are, and what makes them slower than the network."""
+    median, longest = milliseconds(calls.median_ms), milliseconds(calls.longest_ms)
+    told = f"{counted(calls.count, 'message')}, {median} in the median, at most {longest}"
+    if calls.most_bytes is None or calls.rate is None:
+        return told
+    told += f"; the largest, of {size(calls.most_bytes)}, at {calls.rate:.2g} GB/s"
+    if calls.rate >= _SLOW_NETWORK:
+        return told
+    ranks = f" of {calls.ranks:,} ranks" if calls.ranks else " of the ranks"
+    return f"{told}, under 1 Gbit/s: they wait for a slow rank, or for a round{ranks} each"
+
+
+_SLOW_NETWORK = 0.125
+"""GB/s of 1 Gbit/s: no network of a machine that trains is slower."""
+
+
+def _made_of(part: Elsewhere) -> str:
+    """Say how many kernels a place holds, how many of them are short, and what they are: ``253 kernels: RMS norm 332 µs, ...``."""
+    if part.kernels is None or part.kernels < _MANY:
+        return ""
+    told = f"{part.kernels:,.0f}{'' if part.where.endswith('kernels') else ' kernels'}"
+    if part.short and part.short_ms is not None and part.short_ms >= _SHORT * part.ms and part.short < part.kernels:
+        told += f", {part.short:,.0f} under 10 µs ({milliseconds(part.short_ms)})"
+    if len(part.made_of) > 1:
+        told += f": {', '.join(f'{_last_words(clean(one.name))} {milliseconds(one.ms)}' for one in part.made_of)}"
+    return told
+
+
+_MANY, _SHORT = 2, 0.1
+"""Kernels in a place from which on they are counted, and the part of its time from which on short ones are."""
+
+
+def _last_words(name: str) -> str:
+    """Return the last words of a long name: kernels of one library differ there."""
+    words = name.split("_")
+    while len(words) > 1 and len("_".join(words)) > _LONGEST:
+        words = words[1:]
+    return "_".join(words)
 
 
 REASONS = {

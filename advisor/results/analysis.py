@@ -22,6 +22,7 @@ from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
+from advisor.results.model_time import ModelTime
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views
@@ -348,6 +349,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "What the CPU does in the time that the GPU idles for Python, operators and launches, the most first. Empty without a "
             "GPU, where that is under a twentieth of the step, and in older analyses."
+        ),
+    ] = []
+    model_time: Annotated[
+        list[ModelTime],
+        doc(
+            "Models that the program calls, by the time that each takes of a step, the most first. Empty where modules were not "
+            "recorded, where one model takes nearly all of it, and in older analyses."
         ),
     ] = []
     copy_time: Annotated[

@@ -9,6 +9,29 @@ import msgspec
 from advisor.results.field import Name, Text, doc
 
 
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels of one family, or of one name, in a place."""
+
+    name: Annotated[
+        Text, doc("Their family, as in `kernel_time`; of a place that is of one family the kernel's name, cut.")
+    ]
+    ms: Annotated[float, doc("What of the place's time they own, in ms.")]
+    count: Annotated[float, doc("How many there are in a step (in the window without steps).")]
+
+
+class Calls(msgspec.Struct, frozen=True, kw_only=True):
+    """Collectives on the CPU that are in flight in the recording."""
+
+    count: Annotated[int, doc("How many there are in the recording.")]
+    median_ms: Annotated[float, doc("The median of their durations.")]
+    longest_ms: Annotated[float, doc("The longest.")]
+    most_bytes: Annotated[int | None, doc("Size of the largest message; None where shapes or types were not recorded.")]
+    rate: Annotated[
+        float | None, doc("Bytes of the largest messages over their time in the median, in GB/s; None likewise.")
+    ]
+    ranks: Annotated[int | None, doc("Ranks of the job; None where unknown.")]
+
+
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one cause that no finding claims, and that lies in one place."""
 
@@ -36,6 +59,18 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
         Text | None,
         doc("Of kernels: why the limit of most of that time is not known; None where it is known, and for other work."),
     ] = None
+    calls: Annotated[
+        Calls | None, doc("Of collectives on the CPU: how many there are, how large and how long; None for all else.")
+    ] = None
+    kernels: Annotated[
+        float | None,
+        doc("Of kernels whose limit is not known: how many there are in a step (in the window without steps)."),
+    ] = None
+    short: Annotated[float | None, doc("How many of these take less than 10 µs each.")] = None
+    short_ms: Annotated[float | None, doc("What these short ones own, in ms.")] = None
+    made_of: Annotated[
+        list[Made], doc("What these kernels are, the longest first: families; where they are of one, kernels by name.")
+    ] = []
 
 
 class Unmodelled(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames.copies import parse as copied
+from advisor.frames.families import families
 from advisor.frames.limits import FAR
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
-from advisor.results.elsewhere import Elsewhere
+from advisor.results.elsewhere import Elsewhere, Made
 from advisor.roofline import unknown
 from advisor.roofline.limits import Floats, limits
 from advisor.roofline.reasons import REASONS, told
@@ -22,15 +23,16 @@ from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.recording import COPY
-from advisor.views import owners
+from advisor.views import cpu_messages, owners
 from advisor.views.owners import Owner
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
 _LEAST, _MOST = 0.05, 3
 # From this share on each place is named, however many there are.
 _LARGE = 0.1
-# Of a place's time: less tells nothing of it.
+# Of a place's time: less tells nothing of it; and what is worth a name of its own in it.
 _MOSTLY = 0.9
+_PART, _NAMED = 0.05, 4
 _IN_PHASE = {
     "forward": "launches of the forward pass",
     "backward": "launches of the backward pass",
@@ -59,20 +61,32 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
             found = _of_operators(context, chosen, found[0])
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)
         named = [part for at, part in enumerate(large) if at < _MOST or part.ns >= _LARGE * whole]
-        for part in (one for whole_part in named for one in _apart(context, whole_part, whole)):
-            reached, ms = _reached(context, part), part.ns / whole * whole_ms
-            out.append(
-                Elsewhere(
-                    cause=cause,
-                    where=part.name,
-                    ms=ms,
-                    of_reachable=reached.least,
-                    most_of_reachable=reached.most,
-                    reason=reached.reason,
-                    unknown=reached.unknown,
-                )
-            )
+        out += [
+            _told(context, cause, part, whole_ms / whole)
+            for whole_part in named
+            for part in _apart(context, whole_part, whole)
+        ]
     return out
+
+
+def _told(context: Context, cause: str, part: Owner, ms: float) -> Elsewhere:
+    """Say of a place what is known of it; *ms* are those of a step for each ns."""
+    reached = _reached(context, part)
+    made = _made_of(context, part, ms) if reached.unknown else _Made()
+    return Elsewhere(
+        cause=cause,
+        where=part.name,
+        ms=part.ns * ms,
+        of_reachable=reached.least,
+        most_of_reachable=reached.most,
+        reason=reached.reason,
+        unknown=reached.unknown,
+        calls=cpu_messages.calls(context) if cause == "communication" and context.cpu_program else None,
+        kernels=made.kernels,
+        short=made.short,
+        short_ms=made.short_ms,
+        made_of=list(made.of),
+    )
 
 
 def most_of(context: Context, cause: str, segments: Bools) -> Owner | None:
@@ -89,6 +103,8 @@ def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
     """Divide some time of one cause among operators and kinds of kernels, or ranges of the program; nothing where none is known."""
     if (mine := owners.of_harness(context, segments)) is not None:
         return [mine]
+    if cause == "communication" and context.cpu_program:
+        return cpu_messages.in_flight(context, segments)
     if cause in BUSY and not context.cpu_program and context.recording.devices:
         return _of_work(context, segments)
     if cause in ("host", "unknown", "operator"):
@@ -175,6 +191,60 @@ def _reached(context: Context, part: Owner) -> _Reached:
     of_each = np.bincount(why.code[rows[lacking]], dur[lacking], len(why.texts))
     heaviest = int(of_each.argmax())
     return _Reached(unknown=why.texts[heaviest]) if 2 * of_each[heaviest] > dur.sum() else _Reached()
+
+
+class _Made(NamedTuple):
+    """Kernels of a place: how many, how many short ones and what these own in ms, and what they are."""
+
+    kernels: float | None = None
+    short: float | None = None
+    short_ms: float | None = None
+    of: Sequence[Made] = ()
+
+
+def _made_of(context: Context, part: Owner, ms: float) -> _Made:
+    """Divide kernels of which no limit is known by their families; where they are of one, by their names.
+
+    *ms* are those of a step for each ns.
+    """
+    work, found = context.recording.work, context.once(families)
+    place = np.searchsorted(context.kernel_rows, part.rows)
+    inside = place < len(context.kernel_rows)
+    inside[inside] = context.kernel_rows[place[inside]] == part.rows[inside]
+    row, dur, place = part.rows[inside], part.dur_ns[inside], place[inside]
+    if not len(row):
+        return _Made()
+    steps = max(len(context.ledger.counted_steps()), 1) if context.recording.steps else 1
+    row, first, back = np.unique(row, return_index=True, return_inverse=True)
+    own, place = summed(back, dur, len(row)), place[first]
+    short = (work.end - work.start)[row] < _SHORT_NS
+    of_each = np.bincount(found.code[place], own, len(found.names))
+    names: Sequence[str] = found.names
+    code: Ints = found.code[place]
+    if of_each.max() >= _MOSTLY * own.sum():
+        codes, code = np.unique(work.name[row], return_inverse=True)
+        names = [_short(context.names[one]) for one in codes.tolist()]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        code, names = np.array([numbers[name] for name in names], np.int64)[code], list(numbers)
+    of_each, count = np.bincount(code, own, len(names)), np.bincount(code, minlength=len(names))
+    order = [at for at in np.argsort(-of_each, kind="stable").tolist() if of_each[at] >= _PART * own.sum()]
+    # A library's name of a product tells the sizes of its tiles.
+    if 2 * int(own[_products(context, work.name[row])].sum()) > int(own.sum()) and names is not found.names:
+        order = []
+    return _Made(
+        kernels=len(row) / steps,
+        short=float(short.sum()) / steps,
+        short_ms=float(own[short].sum()) * ms,
+        of=[Made(name=names[at], ms=float(of_each[at]) * ms, count=float(count[at]) / steps) for at in order[:_NAMED]],
+    )
+
+
+def _products(context: Context, codes: Ints) -> Bools:
+    """Flag the kernels, by the codes of their names, that are products, convolutions or fused attention."""
+    flags = np.zeros(len(context.names), np.bool_)
+    flags[[code for code, name in context.kernel_names.items() if name.matrix]] = True
+    chosen: Bools = flags[codes]
+    return chosen
 
 
 def _reason(context: Context, rows: Ints, dur: Floats) -> str | None:

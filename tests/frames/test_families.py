@@ -143,6 +143,9 @@ def test_the_time_of_attention_is_said_with_its_casts(tmp_path: Path) -> None:
             "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>",
             "layout changes",
         ),
+        # What libraries run around one: fills and casts of a workspace; by an operator or in a replay.
+        ("aten::miopen_convolution", "SubTensorOpWithCastTensor1d", "convolution helpers"),
+        ("", "SubTensorOpWithScalar1d", "convolution helpers"),
         ("aten::_efficient_attention_forward", "fmha_cutlassF_f32_aligned_64x64_rf_sm80", "attention"),
         ("aten::_softmax", "void cunn_SoftMaxForward<8, float, float, float>", "softmax"),
         ("aten::native_layer_norm", LAYER_NORM, "layer norm"),

@@ -504,6 +504,38 @@ def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, s
     assert screen.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]
 
 
+def test_notes_that_own_much_are_named_the_longest_first() -> None:
+    """Of 121 ms notes own 60, 12 and 5: the last is under a twentieth."""
+    notes = [
+        finding(f"a/{name}", severity="note", title=name, cost_ms=ms, cost_share=ms / 121, saving=None, after=["b/b"])
+        for name, ms in (("Small", 5.0), ("Not fused", 12.0), ("Masked", 60.0))
+    ]
+    shown = "\n".join(lines(analysis(finding("b/b"), *notes)))
+    assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms (gone with the fixes above)" in shown
+    # One of them that no other fix does away with.
+    shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=None))))
+    assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
+    # What the same change does away with is counted with the finding.
+    assert "Noted: Not fused" in "\n".join(
+        lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], done_by="b/b")))
+    )
+    # Beside no finding they are no finding either.
+    assert "Noted" not in "\n".join(lines(analysis(*notes)))
+
+
+def test_notes_push_no_finding_out() -> None:
+    said = []
+    for words in range(1, 60, 4):
+        title = " long" * words
+        others = [finding(f"a/{at}", title=f"Title {at}{title}") for at in range(9)]
+        note = finding("a/note", severity="note", cost_ms=60.0, cost_share=0.04, saving=None, after=["a/0"])
+        small, large = ("\n".join(lines(analysis(*others, replace(note, cost_share=share)))) for share in (0.04, 0.5))
+        assert small.count("Title") == large.count("Title")
+        said.append("Noted" in large)
+    assert said[0]
+    assert not all(said)
+
+
 @pytest.mark.parametrize("words", range(11, 80, 3))
 def test_copies_stand_below_the_findings_but_push_none_out(words: int) -> None:
     """Ten findings of two lines each leave them room; of some lengths of titles one more would have no place beside them."""

@@ -13,7 +13,7 @@ from advisor.pipeline import analyze
 from advisor.report import Options, render
 from advisor.report.step_time import elsewhere
 from advisor.results.analysis import Analysis
-from advisor.results.elsewhere import Elsewhere
+from advisor.results.elsewhere import Calls, Elsewhere, Made
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 from advisor.views.elsewhere import build
@@ -64,6 +64,127 @@ def test_short_kernels_of_many_kinds_are_told_together(tmp_path: Path) -> None:
     assert [part for part in of(b, tmp_path) if part[0] == "compute"] == [
         ("compute", "short kernels (under 10 µs each)", 0.8)
     ]
+
+
+def test_kernels_of_no_known_limit_are_counted_and_named_by_what_they_compute(tmp_path: Path) -> None:
+    """A step replays 300 kernels of 4 us, of two kinds, and 100 of 20 us; of these no shapes are recorded."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            for name, us, count in (
+                ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3", 4, 200),
+                ("triton_poi_fused_add_mul_5", 4, 100),
+                ("triton_poi_fused__unsafe_view_mul_silu_2", 20, 100),
+            ):
+                for _ in range(count):
+                    b.kernel(name, us=us)
+            b.sync()
+    (part,) = [one for one in analyze(read(str(b.write(tmp_path / "trace.json")))).elsewhere if one.cause == "compute"]
+    # 2 ms of 20 us each, 0.8 of a norm's, 0.4 of others.
+    assert (part.where, round(part.ms, 2)) == ("Triton's kernels", 3.2)
+    assert (part.kernels, part.short, round(part.short_ms or 0, 2)) == (400, 300, 1.2)
+    assert [(one.name, round(one.ms, 2), one.count) for one in part.made_of] == [
+        ("activations", 2.0, 100),
+        ("RMS norm", 0.8, 200),
+        ("elementwise", 0.4, 100),
+    ]
+    assert elsewhere([part]).startswith(
+        "In no finding: compute, 3.20 ms in Triton's kernels (400, 300 under 10 µs (1.20 ms): activations 2.00 ms, "
+        "RMS norm 800 µs, elementwise 400 µs; limit not known"
+    )
+
+
+def test_kernels_of_one_family_are_told_by_their_names(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    for _ in range(3):
+        with b.step():
+            with b.op("fbgemm::split_embedding_backward_codegen_rowwise_adagrad"):
+                b.kernel("void split_embedding_backward_kernel_cta_per_row_1<float>(int)", us=3000)
+                b.kernel("void split_embedding_backward_kernel_warp_per_row_1<float>(int)", us=1000)
+            b.sync()
+    (part,) = [one for one in analyze(read(str(b.write(tmp_path / "trace.json")))).elsewhere if one.cause == "compute"]
+    assert [(one.name, one.ms) for one in part.made_of] == [
+        ("split_embedding_backward_kernel_cta_per_row_1", 3.0),
+        ("split_embedding_backward_kernel_warp_per_row_1", 1.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        # Of one kernel alone nothing is to be said; of a place that says how short its kernels are, no more than their number.
+        (Elsewhere(cause="compute", where="own", ms=3.0, unknown="no shapes", kernels=1), "own (limit not known: no shapes)"),
+        (
+            Elsewhere(
+                cause="compute", where="short kernels (under 10 µs each)", ms=3.0, unknown="no shapes",
+                kernels=253, short=253, short_ms=3.0, made_of=[
+                    Made(name="casts", ms=2.0, count=200), Made(name="sort", ms=1.0, count=53),
+                ],
+            ),
+            "short kernels (under 10 µs each; 253 kernels: casts 2.00 ms, sort 1.00 ms; limit not known: no shapes)",
+        ),
+        (
+            Elsewhere(
+                cause="compute", where="own", ms=3.0, unknown="no shapes", kernels=2,
+                made_of=[Made(name="a" * 30 + "_" + "b" * 30 + "_c", ms=2.0, count=1), Made(name="d", ms=1.0, count=1)],
+            ),
+            f"own (2 kernels: {'b' * 30}_c 2.00 ms, d 1.00 ms; limit not known: no shapes)",
+        ),
+    ],
+)  # fmt: skip
+def test_words_for_what_a_place_is_made_of(part: Elsewhere, text: str) -> None:
+    assert elsewhere([part]) == f"In no finding: compute, 3.00 ms in {text}."
+
+
+def test_collectives_on_the_cpu_are_told_with_their_sizes_where_no_finding_owns_them(tmp_path: Path) -> None:
+    """Three of 20 ms and one of 60, of a million floats each; the main thread is in operators for a half of the time."""
+    b = TraceBuilder(None, world_size=300, rank=0, backend="gloo")
+    for us in (20_000, 20_000, 60_000, 20_000):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=us):
+                pass
+            with b.thread(77), b.op("gloo:all_reduce", us=us, shapes=[[1_000_000]], dtypes=["float"]):
+                pass
+            b.idle(us)
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    (part,) = [one for one in build(context, 60.0, ()) if one.cause == "communication"]
+    assert part.where == "gloo:all_reduce"
+    assert part.calls is not None
+    assert (part.calls.count, part.calls.median_ms, part.calls.longest_ms) == (4, 20, 60)
+    # 4 MB in 20 ms.
+    assert (part.calls.most_bytes, part.calls.rate, part.calls.ranks) == (4_000_000, pytest.approx(0.2), 300)
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        (
+            Calls(count=1, median_ms=20, longest_ms=20, most_bytes=None, rate=None, ranks=None),
+            "1 message, 20.0 ms in the median, at most 20.0 ms",
+        ),
+        (
+            Calls(count=4, median_ms=20, longest_ms=60, most_bytes=4 << 20, rate=0.2, ranks=300),
+            "4 messages, 20.0 ms in the median, at most 60.0 ms; the largest, of 4.0 MiB, at 0.2 GB/s",
+        ),
+        (
+            Calls(count=4, median_ms=80, longest_ms=80, most_bytes=4 << 20, rate=0.05, ranks=300),
+            "4 messages, 80.0 ms in the median, at most 80.0 ms; the largest, of 4.0 MiB, at 0.05 GB/s, under 1 Gbit/s: they "
+            "wait for a slow rank, or for a round of 300 ranks each",
+        ),
+    ],
+)
+def test_words_for_collectives_on_the_cpu(calls: Calls, text: str) -> None:
+    part = Elsewhere(cause="communication", where="gloo:all_reduce", ms=3.0, calls=calls)
+    assert elsewhere([part]) == f"In no finding: communication, 3.00 ms in gloo:all_reduce ({text})."
+
+
+def test_one_screen_says_why_a_limit_is_not_known_only_where_nothing_more_is_known() -> None:
+    made = [Made(name="casts", ms=2.0, count=3), Made(name="sort", ms=1.0, count=1)]
+    part = Elsewhere(cause="compute", where="own", ms=3.0, unknown="no shapes", kernels=4, made_of=made)
+    assert elsewhere([part], tell="made").endswith("own (4 kernels: casts 2.00 ms, sort 1.00 ms; limit not known).")
+    assert elsewhere([part], tell="why").endswith("own (limit not known: no shapes).")
+    alone = msgspec.structs.replace(part, made_of=made[:1])
+    assert elsewhere([alone], tell="made").endswith("own (4 kernels; limit not known: no shapes).")
 
 
 @pytest.mark.parametrize(
@@ -172,6 +293,7 @@ def test_a_namespace_without_a_name_is_no_part_of_a_kernel_s(tmp_path: Path) -> 
         # By the raw files: kernels' time by the operator around their launch, calls by their own length.
         ("rank_without_gpu", "sync", "aten::_local_scalar_dense in aten::item under ## all2all_tw_data:init ##", 4.72),
         ("audited/mi300_xdit_flux", "compute", "Triton's kernels", 38.8),
+        ("cpu_only", "communication", "gloo:all_reduce", 179.0),
     ],
 )
 def test_what_blind_audits_expected_is_said(name: str, cause: str, where: str, ms: float) -> None:
@@ -191,6 +313,13 @@ def test_waits_lie_in_the_range_that_the_program_marked_around_them(tmp_path: Pa
     assert [(part.cause, part.where) for part in made.elsewhere if part.cause == "sync"] == [
         ("sync", "aten::_local_scalar_dense in aten::item under ## input exchange ##")
     ]
+
+
+def test_short_kernels_of_replays_are_counted_as_blind_audits_counted_them() -> None:
+    # By the raw file: 3,796 Triton kernels in the step, 2,803 of them under 10 us, 16.9 ms.
+    (part,) = [one for one in real("audited/mi300_xdit_flux").elsewhere if one.where == "Triton's kernels"]
+    assert (part.kernels, part.short) == (3796, 2803)
+    assert part.short_ms == pytest.approx(16.9, rel=0.01)
 
 
 def test_what_a_finding_owns_lies_nowhere_else() -> None:

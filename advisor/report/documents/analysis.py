@@ -74,6 +74,8 @@ def where(analysis: Analysis) -> Iterator[doc.Block]:
         yield doc.Paragraph(divided)
     if waiting := step_time.host_time(analysis.summary):
         yield doc.Paragraph(waiting)
+    if parted := step_time.models(analysis.summary):
+        yield doc.Paragraph(parted)
     if copied := step_time.copies(analysis.summary):
         yield doc.Paragraph(f"{copied[0].upper()}{copied[1:]}.")
     yield from phases.table(analysis.phases)

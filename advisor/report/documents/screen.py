@@ -80,13 +80,24 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         foot = _wrapped(late, width) + foot
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
-    first, copied = _wrapped(told, width), _wrapped(step_time.copies(analysis.summary), width)
+    first = _wrapped(told, width) + _wrapped(step_time.models(analysis.summary), width)
+    copied = _wrapped(step_time.copies(analysis.summary), width)
+    # No finding is left out for what kernels without a limit are made of, nor for a note; for small notes none loses its fix.
+    rest, plain = most - sum(map(len, (head, lead, first, foot))), _elsewhere(analysis, width, tell="why")
+    if _with_room(entries, rest - len(unsaid)) < _with_room(entries, rest - len(plain)):
+        unsaid = plain
+    spare = rest - len(unsaid) - len(host_lines(analysis.summary, width, most))
+    noted = _noted(analysis, shown, width, _NOTED)
+    if len(noted) > spare - sum(len(entry.forms[0]) for entry in entries):
+        noted = _noted(analysis, shown, width, _LARGE)
+    if _with_room(entries, rest - len(unsaid) - len(noted)) == _with_room(entries, rest - len(unsaid)):
+        foot = noted + foot
     # Neither is a finding left out for what is copied.
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
     room = most - sum(map(len, (head, lead, first, foot)))
-    short = _elsewhere(analysis, width, brief=True)
+    short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
     # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it.
     if in_short and not rows:
@@ -747,12 +758,30 @@ def durations(low_ms: float, high_ms: float) -> str:
 # ---- what else there is
 
 
-def _elsewhere(analysis: Analysis, width: int, *, brief: bool = False) -> list[Line]:
+def _elsewhere(analysis: Analysis, width: int, *, tell: step_time.Tell = "made") -> list[Line]:
     """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
     named = [
         part for part in analysis.elsewhere if max(map(columns, _NAMES.split(clean(part.where)))) + _MARGIN <= width
     ]
-    return _wrapped(told, width) if (told := step_time.elsewhere(named, brief=brief)) else []
+    return _wrapped(told, width) if (told := step_time.elsewhere(named, tell=tell)) else []
+
+
+def _noted(analysis: Analysis, shown: Sequence[Finding], width: int, least: float) -> list[Line]:
+    """Return the titles of notes that own so much of the step, the longest first.
+
+    The fixes above return that, or no one knows it. What the same change does away with is counted there.
+    """
+    notes = [one for one in analysis.findings if one.severity == "note" and one.cost_share >= least and not one.done_by]
+    notes = sorted(notes, key=lambda one: -one.cost_ms)[:_MOST_NOTED] if shown else []
+    if not notes:
+        return []
+    told = f"Noted: {'; '.join(f'{clean(one.title)}, {duration(one.cost_ms)}' for one in notes)}"
+    with_others = all(one.after for one in notes)
+    return _wrapped(f"{told} (gone with the fixes above)" if with_others else told, width)
+
+
+_NOTED, _LARGE, _MOST_NOTED = 0.05, 0.15, 3
+"""Of the step: what a note owns that is named where there is room, and one that takes the room of fixes; and how many are."""
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:

@@ -1,0 +1,40 @@
+"""Collectives on the CPU: how many, how large and how long they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.frames.cpu_collectives import nodes, parts
+from advisor.frames.message_sizes import messages
+from advisor.intervals import Ints, summed
+from advisor.results.elsewhere import Calls
+from advisor.timeline.context import Context
+from advisor.views.owners import Owner
+
+
+def in_flight(context: Context, segments: Ints) -> list[Owner]:
+    """Divide time in which the main thread waits for collectives by their names."""
+    held, row = context.once(parts)
+    mine = np.isin(held, segments)
+    names = context.recording.host.name[context.once(nodes)][row[mine]]
+    total = summed(names, context.ledger.dur_ns[held[mine]], len(context.names))
+    return [Owner(context.names[code], int(total[code])) for code in np.flatnonzero(total).tolist()]
+
+
+def calls(context: Context) -> Calls | None:
+    """Count the collectives of a program on the CPU; None where there are none."""
+    host, rows = context.recording.host, context.once(nodes)
+    if not len(rows):
+        return None
+    dur = (host.end - host.start)[rows]
+    sent, _ = messages(context, rows, rows)
+    most = int(sent.max())
+    of_largest = float(np.median(dur[sent == most])) if most > 0 else 0.0
+    return Calls(
+        count=len(rows),
+        median_ms=float(np.median(dur)) / 1e6,
+        longest_ms=float(dur.max()) / 1e6,
+        most_bytes=most if most > 0 else None,
+        rate=most / of_largest if most > 0 and of_largest > 0 else None,
+        ranks=context.recording.metadata.world_size,
+    )
