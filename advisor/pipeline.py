@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from advisor import rulebook
-from advisor.engine.ahead import Ahead
 from advisor.engine.run import Outcome, chosen, run
 from advisor.frames.rank_waits import rank_waits
 from advisor.frames.values import records
@@ -84,8 +83,7 @@ def analyze(
     rules = rules if rules is not None else _shipped()
     if isinstance(trace, str | Path):
         trace = read(str(trace))
-    with Ahead(trace):
-        outcome = run(trace, rules, only=only, skip=skip)
+    outcome = run(trace, rules, only=only, skip=skip)
     if not (views or samples):
         trace.let_go()
     give_back(trace.events)

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from advisor.errors import UsageError
 from advisor.frames import FRAMES
 from advisor.hardware import Hardware
 from advisor.intervals import Bools, Ints
-from advisor.once import Locks, once_property
 from advisor.reading import machine, stream
 from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, machine_of, public
@@ -100,9 +100,6 @@ class Trace:
             self._recording.capture = Recording(capture, self._recording.libraries)
         self._context = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
-        self._locks = Locks()
-        self.ahead: Sequence[str] = ()
-        """Frames that another thread is making, or has made, for whoever asks for them."""
 
     # ---- what it is
 
@@ -137,13 +134,13 @@ class Trace:
         """Start and end of the window, ns since the first event."""
         return self._recording.window
 
-    @once_property
+    @cached_property
     def span_ns(self) -> int:
         """From the first event to the end of the last."""
         spans = [_span(table) for table in self._recording.tables.values()]
         return max(end for _, end in spans) - min(start for start, _ in spans)
 
-    @once_property
+    @cached_property
     def quality(self) -> list[Note]:
         """Faults of the file that reading found; the profile's own weaknesses are what the profile/* rules tell."""
         recording = self._recording
@@ -153,7 +150,7 @@ class Trace:
         notes = [*recording.recorded.notes, *problems, *graph_notes(self._context)]
         return [Note(code, message, _ADVICE.get(code, "Nothing, unless figures look odd.")) for code, message in notes]
 
-    @once_property
+    @cached_property
     def features(self) -> frozenset[str]:
         """Features that were recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
         from advisor.frames.trace import features
@@ -163,7 +160,7 @@ class Trace:
             names.add("idle")
         return frozenset(names)
 
-    @once_property
+    @cached_property
     def gpu_expected(self) -> bool:
         """True where a GPU did or should have done work: GPU work, launches, or operators that run on GPUs only; not just a
         device in the list."""
@@ -184,7 +181,7 @@ class Trace:
         """Steps of the trace, marked or found, without a last one in which nothing happens."""
         return self._recording.whole_steps
 
-    @once_property
+    @cached_property
     def step_samples_ns(self) -> Ints:
         """Durations of the steps that the median speaks of: after the first, all where fewer than three; empty without."""
         if not self._recording.steps:
@@ -273,10 +270,8 @@ class Trace:
         machine.give_back(self.events)
         if columns is not None and frame.makers is not None:
             return as_declared(frame.table(self._context, columns), frame.schema)
-        with self._locks[name]:
-            if name not in self._frames:
-                self._frames[name] = as_declared(frame.build(self._context), frame.schema)
-            return self._frames[name]
+        self._frames[name] = as_declared(frame.build(self._context), frame.schema)
+        return self._frames[name]
 
     def let_go(self) -> None:
         """Let go of frames of very many rows, which few ask for behind the rules, and which are then built again."""

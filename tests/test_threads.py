@@ -1,74 +1,12 @@
-"""What two threads make together: each value once, in both the same, errors where they belong."""
+"""Two calls side by side: results in order, errors where they belong, at the same time."""
 
 from __future__ import annotations
 
-import time
 from threading import Barrier, Thread
 
 import pytest
 
-from advisor.once import Locks, once_property
 from advisor.threads import both
-
-
-class Counted:
-    """Counts how often its value is worked out."""
-
-    def __init__(self) -> None:
-        self.times = 0
-
-    @once_property
-    def value(self) -> object:
-        """A value of its own each time."""
-        time.sleep(0.05)  # the other thread asks meanwhile
-        self.times += 1
-        return object()
-
-
-def test_two_threads_get_the_same_value_that_is_worked_out_once() -> None:
-    counted, start = Counted(), Barrier(2)
-
-    def ask() -> object:
-        start.wait()
-        return counted.value
-
-    first, second = both(ask, ask, beside=True)
-    assert first is second
-    assert counted.times == 1
-
-
-def test_a_value_of_one_instance_is_not_that_of_another() -> None:
-    one, other = Counted(), Counted()
-    assert one.value is not other.value
-    assert one.value is one.value
-
-
-def test_a_property_keeps_its_docstring_and_is_itself_on_the_class() -> None:
-    assert Counted.value.__doc__ == "A value of its own each time."
-    assert isinstance(Counted.value, once_property)
-
-
-def test_what_fails_is_worked_out_again() -> None:
-    class Failing:
-        times = 0
-
-        @once_property
-        def value(self) -> int:
-            self.times += 1
-            if self.times == 1:
-                raise ValueError("the first time")
-            return self.times
-
-    failing = Failing()
-    with pytest.raises(ValueError, match="the first time"):
-        _ = failing.value
-    assert failing.value == 2
-
-
-def test_a_thread_may_ask_for_a_key_that_it_holds() -> None:
-    locks = Locks()
-    with locks["a"], locks["b"], locks["a"]:
-        assert locks["a"] is locks["a"]
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -315,9 +315,7 @@ class _Run:
     def matches(self, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
         """Rules with all the rows that match, and those of them in counted steps, of which there is at least one."""
         matches: list[tuple[Rule, Bools, Bools]] = []
-        # Those that another thread is making come last.
-        ahead = getattr(self.trace, "ahead", ())
-        for frame in sorted(dict.fromkeys(rule.match.frame for rule in rules), key=lambda name: name in ahead):
+        for frame in dict.fromkeys(rule.match.frame for rule in rules):
             on_frame = [rule for rule in rules if rule.match.frame == frame]
             found = self.having(frame, self.rows(frame, on_frame))
             if not found:

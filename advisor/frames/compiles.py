@@ -9,6 +9,7 @@ and outside its graphs is a break, too: what is behind it runs eagerly, up to th
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,6 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union, without
-from advisor.once import once_property
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.variants import Variants, first_of
@@ -94,7 +94,7 @@ class _Rows:
             last[here] = np.maximum(last[here], np.where(at >= 0, ends[np.maximum(at, 0)], 0))
         return last
 
-    @once_property
+    @cached_property
     def _operators(self) -> Ints:
         """Operators that are none of the compiler's own, by start."""
         plumbing = np.array([_PLUMBING.match(name) is not None for name in self.context.names], np.bool_)

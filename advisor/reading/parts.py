@@ -127,10 +127,7 @@ class Others:
         self._file = identity(reader.source)
         self.start = found.starts[0]
         orders = _orders(reader, found, separator)
-        told = [json.dumps(order) for order in orders]
-        self._processes = [
-            _ahead.pop(key) if key in _ahead else _start(order) for key, order in zip(told, orders, strict=True)
-        ]
+        self._processes = [_ahead.pop(json.dumps(order), None) or _start(order) for order in orders]
 
     @classmethod
     def of(cls, reader: Reader, rest: int) -> Others | None:
