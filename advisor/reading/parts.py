@@ -127,7 +127,10 @@ class Others:
         self._file = identity(reader.source)
         self.start = found.starts[0]
         orders = _orders(reader, found, separator)
-        self._processes = [_ahead.pop(json.dumps(order), None) or _start(order) for order in orders]
+        keys = map(json.dumps, orders)
+        self._processes = [
+            _ahead.pop(key) if key in _ahead else _start(order) for key, order in zip(keys, orders, strict=True)
+        ]
 
     @classmethod
     def of(cls, reader: Reader, rest: int) -> Others | None:
