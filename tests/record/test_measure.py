@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.measured import measured
 from support.paths import ROOT
 from support.recording import needs_torch
 
@@ -41,20 +42,6 @@ def main():
 if __name__ == "__main__":
     main()
 """
-
-
-def measured(text: str, folder: Path, *options: str, arguments: tuple[str, ...] = (), code: int = 0) -> Measured:
-    """Run *text* as a script, measured."""
-    folder.mkdir(exist_ok=True)
-    (folder / "job.py").write_text(text)
-    out = folder.parent / f"{folder.name}.json"
-    command = ["-m", "advisor.record.measure", "--out", str(out), "--root", str(folder), *options, "job.py", *arguments]
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == code, done.stderr
-    return msgspec.json.decode(out.read_bytes(), type=Measured)
 
 
 def test_losses_repeat_whichever_process_loads(tmp_path: Path) -> None:

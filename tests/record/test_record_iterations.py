@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record.test_measure import measured
+from support.measured import measured
 from support.recording import needs_torch, record_script
 
 from advisor.reading.program_settings import read

@@ -42,7 +42,7 @@ def test_analyses_leave_nothing_behind(analyses: int, warm_up: int, kb: int) -> 
     assert found["analyses"] == analyses
     assert found["kb_an_analysis"] < kb, found
     assert found["files_after"] == found["files_before"]
-    assert found["threads_after"] == found["threads_before"]
+    assert found["threads_after"] <= found["threads_before"]  # a library's thread may end meanwhile
     assert found["sockets_after"] == found["sockets_before"] == 0
 
 

@@ -90,7 +90,7 @@ def test_what_it_measures_is_the_programs(names: dict[str, str], tmp_path: Path)
 @pytest.mark.real
 def test_without_the_host_it_is_to_be_recorded() -> None:
     """Four kernels, 0.03 ms, and 0.2 ms of idle around them."""
-    assert first(real_analysis("gpu_events_without_host")) == "record the CPU too."
+    assert first(real_analysis("gpu_events_without_host")) == "record the CPU too, to see what it waits for."
 
 
 def allocating(us: int, *, steps: bool = False, kernels: int = 12) -> TraceBuilder:
