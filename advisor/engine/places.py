@@ -86,7 +86,8 @@ def surrounded(
     each = table[weight].to_numpy(np.int64) if weight else np.ones(len(table), np.int64)
     if found and _bare(found[0]) and found[0].share < _SPREAD:
         parts = [(name, share) for name, share in trace.held(frame, rows, each[rows]) if share >= PART]
-        if parts and parts[0][1] >= _MORE * found[0].share:
+        # What holds all of it, as the optimizer all that an optimizer launches, tells nothing.
+        if parts and _MORE * found[0].share <= parts[0][1] < ALIKE:
             return [msgspec.structs.replace(found[0], op=name, share=share) for name, share in parts[:PLACES]]
     for at, place in enumerate(found):
         if place.op is not None and _bare(place):

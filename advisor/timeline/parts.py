@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
 _MOST = 0.9
 """Of the time that is divided: what is around so much of it holds all of it, for what a reader wants to know."""
 _STANDARD = sys.stdlib_module_names
+_EXCHANGE = re.compile(r"(?:nccl|rccl|gloo|ucc|mpi|hccl|xccl):")
 NODE = "autograd::engine::evaluate_function: "
 """Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
 
@@ -30,6 +32,8 @@ class _Names:
     """Functions of the standard library."""
     marks: Bools
     ranges: Bools
+    exchanges: Bools
+    """Ranges that a process group marks: some last until an exchange is over, whatever the program does meanwhile."""
 
 
 def _names(context: Context) -> _Names:
@@ -40,6 +44,7 @@ def _names(context: Context) -> _Names:
         np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
         np.array([name.startswith(STEP) for name in context.names], np.bool_),
         np.array([name.startswith(RANGES) for name in context.names], np.bool_),
+        np.array([_EXCHANGE.match(name) is not None for name in context.names], np.bool_),
     )
 
 
@@ -66,7 +71,11 @@ def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
     mark, ranged = names.marks[host.name], names.ranges[host.name]
     groups = (
         (FUNCTION, (host.group == PYTHON) & names.functions[host.name], False),
-        (RANGE, ((host.group == ANNOTATION) & ~mark) | ((host.group == OP) & ranged), True),
+        (
+            RANGE,
+            ((host.group == ANNOTATION) & ~mark & ~names.exchanges[host.name]) | ((host.group == OP) & ranged),
+            True,
+        ),
         (OPERATOR, (host.group == OP) & ~mark & ~ranged, True),
     )
     training = np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD))

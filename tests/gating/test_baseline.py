@@ -38,8 +38,8 @@ def run(*words: str) -> tuple[int, str, str]:
 
 def test_it_is_small_sorted_and_names_no_machine(analysis: Analysis, tmp_path: Path) -> None:
     made = dump(make([analysis], workload="resnet50"))
-    assert len(made) < 30_000
     plain = json.loads(made)
+    assert len(made) < 120 * len(plain["rules"])  # a line of each rule is most of it
     assert list(plain) == sorted(plain)
     assert str(ROOT).encode() not in made
     assert b"/" not in b"".join(made.split(b'"parts"')[0].split(b'"rules"')[:1])

@@ -170,6 +170,24 @@ def test_a_range_has_the_time_that_nothing_in_it_has(tmp_path: Path) -> None:
     assert (kind, where) == ("range", "Torch-Compiled Region: 0/0")
 
 
+@pytest.mark.parametrize(("name", "named"), [("hccl:all_to_all", False), ("input exchange", True)])
+def test_the_range_of_an_exchange_that_lasts_names_nothing_that_is_done_meanwhile(
+    name: str, named: bool, tmp_path: Path
+) -> None:
+    """Half of the idle time lies in two phases of which one begins behind an exchange that is over when both are."""
+    b = builder()
+    for _ in range(2):
+        with b.step():
+            with b.annotation("load"):
+                b.idle(us=300)
+                b.kernel(KERNEL, us=10)
+            with b.annotation(name), b.annotation("model"):
+                b.idle(us=300)
+                b.kernel(KERNEL, us=10)
+            b.sync()
+    assert [where for _, where, _ in divided(tmp_path, b)] == ["load", name if named else "model"]
+
+
 def test_a_gpu_that_hardly_waits_and_a_cpu_program_are_not_divided(tmp_path: Path) -> None:
     busy = builder()
     for _ in range(3):
