@@ -82,9 +82,10 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     entries, most = _entries(analysis, shown, width), _most(LINES, width)
     first = _wrapped(told, width) + _wrapped(step_time.models(analysis.summary), width)
     copied = _wrapped(step_time.copies(analysis.summary), width)
-    # No finding is left out for what kernels without a limit are made of, nor for a note; for small notes none loses its fix.
+    # No finding is left out for what kernels without a limit are made of, nor for a note; the second keeps its place before the
+    # first, and none loses its fix for small notes.
     rest, plain = most - sum(map(len, (head, lead, first, foot))), _elsewhere(analysis, width, tell="why")
-    if _with_room(entries, rest - len(unsaid)) < _with_room(entries, rest - len(plain)):
+    if _with_place(entries, rest - len(unsaid)) < _with_place(entries, rest - len(plain)):
         unsaid = plain
     spare = rest - len(unsaid) - len(host_lines(analysis.summary, width, most))
     noted = _noted(analysis, shown, width, _NOTED)
@@ -137,6 +138,11 @@ def _with_room(entries: list[_Entry], room: int) -> int:
     """Count the findings that have room: the first with its place and fix, the others with their titles and savings."""
     lengths = [len(entry.forms[2 if at else 0]) for at, entry in enumerate(entries)]
     return sum(sum(lengths[: count + 1]) <= room for count in range(len(lengths)))
+
+
+def _with_place(entries: list[_Entry], room: int) -> tuple[int, int]:
+    """Count the findings that have room, and of the first two those that have it for their places as well."""
+    return _with_room(entries, room), sum(form < len(entries[0].forms) - 1 for form in _shrunk(entries, room)[:2])
 
 
 def _most(lines: int, width: int) -> int:
