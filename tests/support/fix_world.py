@@ -431,6 +431,14 @@ def centred_transforms() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _spectrogram(scope: dict[str, Any]) -> dict[str, Any]:
+    """Two signals, and the filters of a Fourier transform under a window: cosines, then sines."""
+    n_fft, window = 16, torch.hann_window(16)
+    angles = 2 * math.pi / n_fft * torch.arange(n_fft // 2 + 1)[:, None] * torch.arange(n_fft)
+    basis = torch.cat([angles.cos(), -angles.sin()])[:, None] * window
+    return {"wave": torch.rand(2, 64), "n_fft": n_fft, "hop": 4, "window": window, "basis": basis}
+
+
 def _layouts(scope: dict[str, Any]) -> dict[str, Any]:
     """Return signals of one dimension, and a model of volumes with two batches."""
     volumes = [(torch.rand(2, 3, 4, 6, 6), torch.zeros(2, dtype=torch.long)) for _ in range(2)]
@@ -469,7 +477,37 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokens": torch.rand(8, 4),
         "which": torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]),
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
+        "table": torch.nn.Embedding(9, 4),
+        "histories": [torch.tensor([1, 4, 4]), torch.tensor([0]), torch.tensor([8, 2])],
+        "target": torch.randint(9, (2, 5)),
     },
+    "cpu/cumulative-loop": lambda scope: {
+        "scores": torch.randn(2, 6),
+        "loss": torch.ones(2),
+        "rewards": torch.rand(7),
+        "gamma": 0.9,
+    },
+    "cpu/diagonal-matrix": lambda scope: {
+        **{name: getattr(torch.distributions, name) for name in ("Independent", "MultivariateNormal", "Normal")},
+        "mean": torch.rand(BATCH, 3),
+        "variance": torch.rand(BATCH, 3) + 0.5,
+        "scale": torch.rand(BATCH, 3) + 0.5,
+        "v": torch.rand(4),
+        "d": torch.rand(4),
+        "a": torch.rand(4, 4),
+    },
+    "cpu/fourier-convolution": _spectrogram,
+    "cpu/pairwise-order": lambda scope: {
+        "x": torch.rand(BATCH, 6),
+        "n": 6,
+        "scores": torch.tensor([0.5, 0.1, 0.9, 0.5]),
+        "others": torch.tensor([0.7, 0.5, 0.2]),
+        "time": torch.tensor([3.0, 1.0, 3.0, 2.0, 5.0]),
+        "hazard": torch.randn(5),
+        "positive": torch.tensor([0.9, 0.4, 0.6]),
+        "negative": torch.tensor([0.4, 0.1, 0.7, 0.5]),
+    },
+    "profile/unrecorded-work": lambda scope: {"validate": lambda: None},
     "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
     "cpu/dropout-masks": lambda scope: {"self": SimpleNamespace()},
     "cpu/copied-model": lambda scope: {"copy": copy, "model": nn.Linear(3, 4), "target": nn.Linear(3, 4)},
@@ -502,6 +540,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "covariance": torch.eye(3)[None] * 2,
         "mean": torch.rand(4, 3),
         "x": torch.rand(4, 3),
+        "weights": torch.rand(9) + 0.1,
+        "batch": 4,
+        "k": 3,
     },
     **{
         f"{group}/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])}
@@ -578,6 +619,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "distributed/slow-gpu": _small,
     "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
+    "distributed/small-batch": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "cpu/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "cpu/micro-batch-copies": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "kernels/for-loop-indexing": lambda scope: {
@@ -775,9 +817,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],
         "weights": [torch.ones(4)],
-        "parts": [(torch.rand(BATCH, CLASSES), torch.tensor([0, 1]))],
-        "xs": [torch.rand(BATCH, CLASSES)],
-        "ys": [torch.tensor([0, 1])],
+        "parts": (parts := [(torch.rand(BATCH, CLASSES), torch.tensor([0, 1])) for _ in range(3)]),
+        "xs": [x for x, _ in parts],
+        "ys": [y for _, y in parts],
     },
     "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
     "gpu-idle/distribution-checks": lambda scope: {"logits": torch.rand(4, 3)},
@@ -1000,12 +1042,67 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 """Names that mean something else, or something at all, in the snippets of one rule only."""
 
 USES = {
+    "cpu/cumulative-loop": """
+terms = [torch.logsumexp(scores[:, k:], 1) - scores[:, k] for k in range(6)]
+torch.testing.assert_close(loss, 1 + sum(terms))
+expected = torch.zeros(8)
+for t in reversed(range(7)):
+    expected[t] = rewards[t] + gamma * expected[t + 1]
+torch.testing.assert_close(returns, expected[:7])
+""",
+    "cpu/diagonal-matrix": """
+if "policy" in globals():
+    for density, spread in ((policy, variance.sqrt()), (posterior, scale)):
+        alone = Normal(mean, spread)
+        torch.testing.assert_close(density.log_prob(mean + 1), alone.log_prob(mean + 1).sum(-1))
+        torch.testing.assert_close(density.entropy(), alone.entropy().sum(-1))
+else:
+    torch.testing.assert_close(scaled, torch.stack([v[i] * a[i] for i in range(4)]))
+    torch.testing.assert_close(normed, torch.outer(d, d) * a)
+""",
+    "cpu/expanded-copies": """
+if "negatives" in globals():
+    assert negatives.shape == (4, 3) and 0 <= negatives.min() and negatives.max() <= 8
+else:
+    torch.testing.assert_close(loss, (((x - mean) ** 2).sum(1) / 2 + 3 * math.log(4 * math.pi)).mean() / 2)
+""",
+    "cpu/fourier-convolution": """
+frames = wave.unfold(1, n_fft, hop) * window
+torch.testing.assert_close(magnitude, torch.fft.rfft(frames).abs().transpose(1, 2), atol=1e-5, rtol=1e-4)
+""",
+    "cpu/pairwise-order": """
+if "rest" in globals():
+    torch.testing.assert_close(total, torch.stack([x[:, : i + 1].sum(1) for i in range(n)], 1))
+    torch.testing.assert_close(rest, torch.stack([x[:, i:].sum(1) for i in range(n)], 1))
+elif "below" in globals():
+    assert below.tolist() == [1, 0, 3, 1]
+else:
+    later = [[0, 2, 4], [0, 1, 2, 3, 4], [0, 2, 4], [0, 2, 3, 4], [4]]
+    torch.testing.assert_close(log_risk, torch.stack([hazard[at].logsumexp(0) for at in later]))
+    torch.testing.assert_close(area, torch.tensor((4 + 1 + 3) / 12))
+""",
+    "gradient/repeated-slicing": """
+if "frames" in globals():
+    assert torch.equal(frames[:, 2], wave[:, 8:16])
+    torch.testing.assert_close(pooled[1], (features[1] + features[4] + features[7]) / 3)
+    torch.testing.assert_close(chosen[0], experts[0](tokens[[0, 3, 5, 6]]))
+    inputs = x
+else:
+    torch.testing.assert_close(pooled[0], (table.weight[1] + 2 * table.weight[4]) / 3)
+    torch.testing.assert_close(pooled[1:], torch.stack([table.weight[0], (table.weight[8] + table.weight[2]) / 2]))
+    inputs = table.weight[target]
+state = torch.zeros(2, 6)
+for at in range(5):
+    state = cell(inputs[:, at], state)
+torch.testing.assert_close(h, state)
+""",
     "kernels/fft-shifts": "torch.testing.assert_close(image, solved)\ntorch.testing.assert_close(filtered, blurred)",
     "gpu-idle/launch-bound": """
 if forward is not None:
     forward(SimpleNamespace(encoder=nn.Linear(4, 4), head=nn.Linear(4, 2)), torch.rand(2, 4))
 """,
     "cpu/tiny-operators": '"forward" in globals() and forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))',
+    "kernels/python-loop": "torch.testing.assert_close(loss, sum(criterion(x, y) for x, y in parts))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "cpu/dropout-masks": """
 x = torch.ones(4, 5000, requires_grad=True)
