@@ -445,7 +445,8 @@ class Session:
         elif self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             # The training goes on: it is what the program is for.
             if self.options.stop:
-                if self._steps.unit == OPTIMIZER and self._steps.may_iterate:
+                # Ranks end at the same step, or one breaks off what another waits for.
+                if self._steps.unit == OPTIMIZER and self._steps.may_iterate and not _exchanges():
                     self._steps.follow(self._stop_waiting)  # what comes behind the training is not waited for
                 else:
                     self._end_quietly()
