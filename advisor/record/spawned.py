@@ -34,6 +34,12 @@ class Ranked:
         session.begin()
         try:
             return self.function(rank, *arguments)
+        except Exception as error:
+            # Ranks do not end at the same moment, and one that has ended breaks off what another waits for.
+            if not self.options.stop or session.written is None:
+                raise
+            _say(f"rank {rank} ended behind its recording: {type(error).__name__}")
+            return None
         finally:
             session.end()
 

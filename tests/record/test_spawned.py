@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.paths import ROOT
 from support.recording import needs_torch
 
@@ -73,3 +74,34 @@ def test_files_of_an_earlier_run_are_kept_without_force(tmp_path: Path) -> None:
     assert "exists already, so the ranks are not recorded" in done.stderr
     assert (tmp_path / "train.trace.rank1.json.gz").read_bytes() == b"mine"
     assert not (tmp_path / "train.trace.rank0.json.gz").exists()
+
+
+@pytest.mark.parametrize(("stop", "written", "ends"), [(True, True, True), (True, False, False), (False, True, False)])
+def test_a_rank_whose_peer_has_ended_behind_the_recording_ends_too(
+    stop: bool, written: bool, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the program is to stop, one rank ends first, and breaks off the exchange that the other waits for."""
+    from advisor.record import spawned
+    from advisor.record.session import Options
+
+    class Recording:
+        def __init__(self, options: Options, say: object) -> None:
+            self.written = options.path if written else None
+
+        def begin(self) -> None: ...
+
+        def end(self) -> None:
+            ended.append(True)
+
+    def exchange(rank: int) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+    ended: list[bool] = []
+    monkeypatch.setattr(spawned, "Session", Recording)
+    rank = spawned.Ranked(exchange, Options(tmp_path / "t.json.gz", stop=stop))
+    if ends:
+        assert rank(1) is None
+    else:
+        with pytest.raises(RuntimeError, match="closed by peer"):
+            rank(1)
+    assert ended == [True]
