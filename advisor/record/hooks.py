@@ -46,7 +46,7 @@ class Hooks:
     ) -> None:
         self.recording = False  # whether loaders count as in use
         self.own_profiler = False  # whether the profiler that begins or ends is ours
-        self.waited = 0.0  # seconds of waiting for batches, while nothing is recorded
+        self.waited = 0.0  # seconds of waiting for batches
         self._settings = settings
         self._steps = steps
         self._on_other = on_other
@@ -210,8 +210,8 @@ class Hooks:
             begun = time.perf_counter()
             try:
                 batch = original(iterator)
+                self.waited += time.perf_counter() - begun
                 if not self.recording:
-                    self.waited += time.perf_counter() - begun
                     self._settings.ready.note(iterator)
                     self._settings.batches.look(torch, batch)
                 return batch
@@ -239,9 +239,8 @@ class Hooks:
                     self._steps.trains = True
             original(optimizer, *args, **options)
             if self._steps is not None and self._listening.here():
-                self._steps.trains = (
-                    True  # to make the first one takes seconds, in which torch imports what it compiles with
-                )
+                # To make the first one takes seconds, in which torch imports what it compiles with.
+                self._steps.trains = True
             step = getattr(type(optimizer), "step", None)
             inner = getattr(step, "advisor", None)
             if inner is not None and self._originals:

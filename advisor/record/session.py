@@ -144,7 +144,7 @@ class Session:
                 unit or self.options.unit,
                 hold=self._held_ready,
                 watched=self._is_watched,
-                working=self._working,
+                working=self._worked,
                 burst=burst,
                 busy=self._is_busy,
                 fits=self._fits,
@@ -282,6 +282,10 @@ class Session:
         """Record fewer steps where they are long iterations."""
         if self._steps is not None and self._steps.unit == ITERATIONS and self._steps.iteration is not None:
             self._passes.limit(int(_RECORDED_S / max(self._steps.iteration.seconds, 1e-3)))
+
+    def _worked(self) -> float:
+        """Tell the time without waits for batches, which come in bursts where several workers make them."""
+        return self._working() - self._hooks.waited
 
     def _is_busy(self) -> bool:
         """Tell whether the steps that pass now are recorded or watched, and take no usual time."""

@@ -178,7 +178,7 @@ class Run:
             _stamp,
             followed.unit,
             trained=trained,
-            working=self._working,
+            working=lambda: self._working() - self._hooks.waited,
             burst=followed.burst,
         )
 

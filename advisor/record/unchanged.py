@@ -302,7 +302,12 @@ class Compared:
     def _mixes(self, name: str, parts: Iterable[Any]) -> bool:
         """Tell whether an operator takes samples of a batch together: which others are in the batch changes what it makes."""
         held = [part for part in parts if isinstance(part, self._torch.Tensor) and part.dim()]
-        shapes = [tuple(part.shape) for part in held if self._value(part).picked]
+        # A sparse tensor is told by its indices and values.
+        shapes = [
+            tuple(part.shape)
+            for part in held
+            if any(self._value(each).picked for each in components(self._torch, part))
+        ]
         if name in _PRODUCTS:
             return len(shapes) > 1
         return any(_pairs(one, other) for at, one in enumerate(shapes) for other in shapes[at + 1 :])
