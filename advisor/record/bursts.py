@@ -89,7 +89,7 @@ class Bursts:
             if not number:
                 self._far.append(_Far(number, None, now, others=False))
             return None
-        interval = now - last
+        interval = max(now - last, 0.0)
         self._recent.append((interval, others))
         far = others or interval > _ABOVE * self.usual or len(self._recent) <= _LEAST
         if not far:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -111,6 +112,7 @@ class Session:
         self._say = say
         self._settings = Settings()
         self._working = load.working_clock()
+        self._worked_until = -math.inf
         self._finds_steps = finds_steps
         self._earlier: _Earlier | None = None
         self._anew()
@@ -284,8 +286,12 @@ class Session:
             self._passes.limit(int(_RECORDED_S / max(self._steps.iteration.seconds, 1e-3)))
 
     def _worked(self) -> float:
-        """Tell the time without waits for batches, which come in bursts where several workers make them."""
-        return self._working() - self._hooks.waited
+        """Tell the time without waits for batches, which come in bursts where several workers make them; it never goes back.
+
+        A wait for a batch in which this thread was also without a core would count twice.
+        """
+        self._worked_until = max(self._worked_until, self._working() - self._hooks.waited)
+        return self._worked_until
 
     def _is_busy(self) -> bool:
         """Tell whether the steps that pass now are recorded or watched, and take no usual time."""

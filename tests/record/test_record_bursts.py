@@ -183,3 +183,11 @@ def test_a_pause_like_one_before_is_waited_for() -> None:
     assert loop.steps.may_iterate
     loop.now += 0.2
     assert not loop.steps.may_iterate
+
+
+def test_a_clock_that_goes_back_ends_nothing() -> None:
+    """A wait for a batch and one for a core at the same time are both taken off."""
+    bursts = Bursts(0)
+    for at in (0.0, 1.0, 0.9, 0.8, 2.0, 1.9, 1.8, 3.0, 2.9, 2.8, 4.0, 3.9):
+        bursts.stepped(at, others=False)
+    assert bursts.count == 12
