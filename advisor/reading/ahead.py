@@ -39,7 +39,8 @@ def start(path: str) -> None:
     Whoever calls this calls :func:`advisor.reading.parts.end_ahead` at the end.
     """
     try:
-        if Source(path).is_worth(2):
+        source = Source(path)
+        if source.lying_bytes() >= 2 * parts.least_bytes(source, early=True):
             _Scout(os.fspath(path), together=False).start()
     except (OSError, TraceError):
         pass  # whoever reads the file says what is wrong with it

@@ -117,13 +117,13 @@ class Source:
             return 0
         return told + max(0, -(-(_LEAST_RATIO * packed - told) >> 32)) * (1 << 32)
 
-    def is_worth(self, count: int) -> bool:
-        """Tell whether a file that lies here, not opened yet, holds text enough for *count* processes."""
+    def lying_bytes(self) -> int:
+        """Return the bytes of text that a file which lies here, not opened yet, seems to hold; 0 for any other source."""
         if self.path == "-" or remote.is_url(self.address) or not Path(self.address).is_file():
-            return False
+            return 0
         with Path(self.address).open("rb") as file:
             self.plain = file.read(len(_GZIP)) != _GZIP
-        return self.text_bytes(Path(self.address).stat().st_size) >= count * machine.part_bytes()
+        return self.text_bytes(Path(self.address).stat().st_size)
 
     def others_read(self, count: int) -> None:
         """Take note that *count* processes read the file together."""

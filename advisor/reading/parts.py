@@ -32,6 +32,8 @@ _MOST_WORKERS = 4
 _MEMORY_PER_BYTE, _MEMORY_BASE = 0.5, 128 << 20
 LEAD_BYTES = 150 << 20
 """Bytes of text that a process reads while this one loads what analyzing takes: so much more of the file is for each other."""
+_EARLY = 4
+"""So much less text is worth a process that starts before this one is ready to read: its own start takes nobody's time."""
 # A gzip stream has to be inflated from its beginning; of the time that its text takes to decode, that takes so much.
 _INFLATED = 0.2
 _PIPE_BYTES = 1 << 20
@@ -97,7 +99,7 @@ def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | Non
     if status is None or machine.is_alone() or not sys.executable or getattr(sys, "frozen", False):
         return None
     size = source.text_bytes(status.st_size)
-    count = min(_MOST_WORKERS, machine.cores(), size // machine.part_bytes())
+    count = min(_MOST_WORKERS, machine.cores(), size // least_bytes(source, early=lead > 0))
     while count > 1 and machine.available_bytes() < count * _MEMORY_BASE + size * _MEMORY_PER_BYTE:
         count -= 1
     if count < 2:
@@ -112,6 +114,11 @@ def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | Non
     starts = [first + max(0, own + (k - 1) * each - first) // chunk * chunk for k in range(1, count)]
     starts = [start for start in dict.fromkeys(starts) if chunk <= start < size]
     return Bounds(starts, seek=True) if starts else None
+
+
+def least_bytes(source: Source, *, early: bool) -> int:
+    """Return the bytes of text from which on a process is worth while, one that starts *early* for text that it need not inflate."""
+    return machine.part_bytes() // (_EARLY if early and source.plain else 1)
 
 
 def identity(source: Source) -> tuple[int, int, int]:

@@ -76,6 +76,17 @@ def test_what_is_no_trace_starts_nothing_and_raises_nothing(text: str, started: 
     assert started == []
 
 
-def test_a_small_file_starts_nothing(started: Orders, tmp_path: Path) -> None:
-    ahead.start(str(write(tmp_path, dump(ordinary(20))[:31_000])))
+@pytest.mark.parametrize(("name", "size"), [("t.json", 7_900), ("t.json.gz", 31_900)])
+def test_a_small_file_starts_nothing(name: str, size: int, started: Orders, tmp_path: Path) -> None:
+    """Two parts of 16,000 bytes are worth two processes; of plain text, which nobody has to inflate again, a quarter of that."""
+    ahead.start(str(write(tmp_path, dump(ordinary(150))[:size], name)))
     assert started == []
+
+
+def test_of_plain_text_a_quarter_is_worth_a_process_that_starts_early(started: Orders, tmp_path: Path) -> None:
+    path = write(tmp_path, dump(ordinary(150))[:12_000])
+    reader = stream.Reader(str(path), together=False)
+    next(reader.blocks)
+    assert parts.bounds(reader.source, 0, reader.chunk) is None
+    ahead.start(str(path))
+    assert len(started) == 1
