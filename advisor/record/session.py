@@ -22,6 +22,7 @@ from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
 from advisor.record.leaving import leave
 from advisor.record.passes import STACK_STEPS, WARMUP, Passes
+from advisor.record.ranks import Ranks, exchanging, ranks, settle
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
 from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
@@ -80,11 +81,6 @@ def _compiles() -> bool:
     return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
-def _exchanges() -> bool:
-    """Tell whether this is one of several ranks."""
-    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
-
-
 class Session:
     """Records into ``options.path``. *say* is told what became of it, line by line, in words for the user.
 
@@ -116,6 +112,7 @@ class Session:
         self._trained_before = 0.0  # seconds of a training that was taken for ended
         self._more = 0  # steps seen since
         self._closed = threading.Event()
+        self._ranks: Ranks | None = None  # which end together
         self._left_to: dict[Path, int] = {}
         """Files that ranks write in place of this session, and when each was last written before they began."""
 
@@ -260,6 +257,9 @@ class Session:
 
     def _held_ready(self) -> bool:
         """Tell whether the steps so far found batches that workers held ready, and it is early enough to wait for others."""
+        if self.options.stop and self._ranks is None and (found := ranks(torch)) is not None:
+            self._ranks = found
+            found.begin()
         steps = self._steps
         if steps is None or steps.first_at is None or time.monotonic() - steps.first_at > _LONGEST_HOLD_S:
             return False
@@ -290,7 +290,7 @@ class Session:
 
         Ranks would not choose alike.
         """
-        if not iteration.worthwhile or self.options.unit is not None or _exchanges():
+        if not iteration.worthwhile or self.options.unit is not None or exchanging(torch):
             return False
         room = memory.available()
         fits = room is None or iteration.seconds * _BYTES_A_SECOND < room
@@ -325,7 +325,7 @@ class Session:
                 return steps.count(unit) if steps is not None else 0
 
             # Ranks that exchange tensors of their own kinds on GPUs are not shown to a mode of ours.
-            if not (torch.cuda.is_initialized() and _exchanges()):
+            if not (torch.cuda.is_initialized() and exchanging(torch)):
                 self._constants = Constants(torch, lambda: count(OPTIMIZER) > 0)
             self._repeats = Repeats(
                 torch,
@@ -333,7 +333,7 @@ class Session:
                 self._settings.batches.look_at_call,
                 nullcontext if self._constants is None else self._constants.hidden,
                 lambda: count(OPTIMIZER),
-                waits=not _exchanges(),
+                waits=not exchanging(torch),
             )
             self._repeats.start()
             if self._constants is not None:
@@ -365,6 +365,8 @@ class Session:
 
     def _close(self) -> None:
         self._over = True
+        if self._ranks is not None:
+            self._ranks.done()
         self._closed.set()
         self._settings.workers.stop()
         self._settings.fetching.end()
@@ -387,6 +389,10 @@ class Session:
             return  # asked again at the next step
         if self._may_be_followed():
             self._guarded(self._keep)
+            return
+        if self._ranks is not None and not self._ending and "timing" in self._passes.files:
+            self._guarded(self._keep)
+            self._await_ranks()
             return
         self._close()
         try:
@@ -419,7 +425,7 @@ class Session:
             return False
         if self._steps.unit in (OPTIMIZER, ITERATIONS):
             # Ranks would not choose alike.
-            return self._steps.follows and not _exchanges()
+            return self._steps.follows and not exchanging(torch)
         return self._steps.unit in (CALLS, TURNS) or not self.options.stop
 
     def _keep(self) -> None:
@@ -438,10 +444,14 @@ class Session:
         """Note a step behind a recording: ask whether it stands now, or where the program is to stop, whether enough were seen."""
         if self._kept is not self._passes:
             self._finish()
+        elif self._ranks is not None and self._ranks.is_done:
+            settle(torch)
+            if self._ranks.may_end(self._steps.count(self._steps.unit or OPTIMIZER) if self._steps is not None else 0):
+                self._end_quietly()
         elif self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             # The training goes on: it is what the program is for.
             if self.options.stop:
-                if self._steps.unit == OPTIMIZER and self._steps.may_iterate and not _exchanges():
+                if self._steps.unit == OPTIMIZER and self._steps.may_iterate and not exchanging(torch):
                     self._steps.follow(self._stop_waiting)  # what comes behind the training is not waited for
                 else:
                     self._end_quietly()
@@ -450,7 +460,18 @@ class Session:
         elif self.options.stop:
             self._more += 1
             if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:
-                self._end_quietly()
+                if self._ranks is None:
+                    self._end_quietly()
+                else:
+                    self._await_ranks()
+
+    def _await_ranks(self) -> None:
+        """Record nothing more, and let the program go on until the other ranks are done as well."""
+        if self._over or self._ranks is None or self._steps is None:
+            return
+        self._steps.follow(None)
+        self._steps.look_for_iterations(None)
+        self._ranks.done()
 
     def _stop_waiting(self) -> Steps[Any]:
         """End the program, whose training was recorded and has ended; return the steps, where that does not end it."""
