@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 from threading import Thread
@@ -19,7 +18,6 @@ def both(first: Callable[[], First], second: Callable[[], Second], *, beside: bo
     """
     if not beside:
         return first(), second()
-    _share_heap()
     results: list[Second] = []
     errors: list[BaseException] = []
 
@@ -44,7 +42,12 @@ _ARENA_MAX = -8
 """M_ARENA_MAX of malloc.h."""
 
 
-def _share_heap() -> None:
-    """Let threads ask for memory from one heap, where the C library is glibc: what is free in a heap of its own no other gets."""
+def share_heap() -> None:
+    """Let threads ask for memory from one heap, where the C library is glibc: what is free in a heap of its own no other gets.
+
+    It is for good, and for all threads: for a process that does nothing else than this.
+    """
+    import ctypes
+
     if os.name == "posix" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         set_option(_ARENA_MAX, 1)

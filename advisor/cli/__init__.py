@@ -89,7 +89,7 @@ class _Flushing:
 class Commands(click.Group):
     """A group whose commands are imported one by one, and whose errors become exit codes."""
 
-    _collects = False
+    _collects = _owns_process = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -123,8 +123,12 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             if _stands_for_analysis(args[0]):
-                return super().resolve_command(ctx, ["analyze", *args])
+                return self.resolve_command(ctx, [ALONE, *args])
             raise click.UsageError(f'no command "{args[0]}"{nearest(args[0], COMMANDS)}', ctx)
+        if args and args[0] == ALONE and self._owns_process:
+            from advisor.threads import share_heap
+
+            share_heap()
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -144,11 +148,12 @@ class Commands(click.Group):
             result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             return result() if callable(result) else result
         # What one run makes, its end frees; the collector would look at all modules again and again, a twentieth of the time.
-        self._collects = gc.isenabled()
+        self._collects, self._owns_process = gc.isenabled(), True
         gc.disable()
         try:
             self._run(args, prog_name, complete_var, extra)
         finally:
+            self._owns_process = False
             if self._collects:
                 gc.enable()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +53,8 @@ class Choices:
         return globs
 
     def check(self) -> None:
-        """Raise ``UsageError`` where the report would have to show and to hide the same, or shows what is not there."""
+        """Raise ``UsageError`` where the report would have to show and to hide the same, or what is asked for is not there."""
+        _ = self.questions
         if self.source_root is not None and self.redact:
             raise UsageError("--source-root shows lines of the source, and --redact takes them out; give one of them")
         if self.source_root is not None and not Path(self.source_root).is_dir():
@@ -178,10 +178,11 @@ def command(
         raise UsageError("--scheduler: workers cannot read this command's standard input (-); name a file or a URL")
     if files.several:
         gc.enable()  # each trace is let go of before the next
-    elif workers.jobs is None and workers.scheduler is None:
-        _read_ahead(files.addresses[0], cached=not reading.no_cache)
     outputs = reports.check(FORMATS, files.addresses)
     choices.check_outputs(outputs)
+    if not files.several and workers.jobs is None and workers.scheduler is None:
+        # Before the settings and the rules are loaded, which takes as long as others read 150 MB.
+        _read_ahead(files.addresses[0], cached=not reading.no_cache)
     config = catalogue.settings()
     arguments = reading.arguments(config)
     if reading.window is not None and files.several:
@@ -215,11 +216,10 @@ def command(
 
 def _read_ahead(path: str, *, cached: bool) -> None:
     """Let other processes begin with a large trace while this one loads what analyzing takes, unless the cache may have it."""
-    from advisor.cache.store import DEFAULT_GB, Store, folder
+    from advisor.cache.entry import may_hold
     from advisor.reading import ahead, parts
 
-    cache = folder() if cached and os.path.isfile(path) else None
-    if cache is not None and Store(cache, int(DEFAULT_GB * 1e9)).holds(f"{os.path.getsize(path):x}-"):
+    if cached and may_hold(path):
         return
     click.get_current_context().call_on_close(parts.end_ahead)
     ahead.start(path)

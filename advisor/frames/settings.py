@@ -18,7 +18,15 @@ from advisor.frames.values import typed
 from advisor.frames.worker_time import worker_time
 from advisor.intervals import summed
 from advisor.privacy import clean_path
-from advisor.reading.program_settings import BF16, OPTIMIZER_STEPS, STACKS_APART, Autocast, Loader, Recorded
+from advisor.reading.program_settings import (
+    BF16,
+    OPTIMIZER_STEPS,
+    STACKS_APART,
+    Autocast,
+    Loader,
+    Recorded,
+    reach_between,
+)
 from advisor.timeline.context import Context
 from advisor.timeline.unprofiled import unprofiled
 from advisor.timeline.waits import LOADER
@@ -191,7 +199,7 @@ def facts(context: Context) -> dict[str, Any]:
 def _unrecorded(settings: Recorded, context: Context) -> float | None:
     """Return the part of the time that lies between bursts of optimizer steps; None where the recording holds some of it."""
     steps = len(context.recording.steps)
-    if settings.steps_by != OPTIMIZER_STEPS or (settings.steps_burst is not None and settings.steps_burst <= steps):
+    if settings.steps_by != OPTIMIZER_STEPS or reach_between(steps, settings.steps_burst):
         return None
     return settings.between_share
 

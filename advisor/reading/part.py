@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Any
 
@@ -13,12 +14,15 @@ from advisor.reading.stream import Reader
 
 
 class PartReader(Reader):
-    """Reads what lies between two cuts of a file, for another process that reads what lies before."""
+    """Reads what lies between two cuts of a file, for the process *parent* that reads what lies before: no further without it."""
 
-    def __init__(self, path: str, separator: bytes, start: int, stop: int | None, *, seek: bool) -> None:
+    def __init__(
+        self, path: str, separator: bytes, start: int, stop: int | None, *, seek: bool, parent: int | None = None
+    ) -> None:
         super().__init__(path, together=False)
         self.separator = separator
         self._from, self._stop = start, stop
+        self._parent = parent
         self._start = -1  # of the text that is taken in
         if seek:
             self._offset = self.source.begin = start - self.chunk
@@ -66,7 +70,9 @@ class PartReader(Reader):
         return super()._chunk(text, last=last) if self._start >= 0 else (len(text), False)
 
     def _elsewhere(self, rest: int) -> bytes | None:
-        """End where the next part begins, or where something is out of the ordinary."""
+        """End where the next part begins, or where something is out of the ordinary; the process, where its parent has gone."""
+        if self._parent is not None and os.getppid() != self._parent:
+            raise SystemExit(1)
         size = self.source.size
         if self._start < 0 and size >= self._from:
             self._start = self._offset
@@ -79,7 +85,12 @@ def serve(order: dict[str, Any]) -> None:
     """Read the part that *order* names and write it to standard output; nothing where it is out of the ordinary."""
     gc.disable()
     part = PartReader(
-        order["file"], order["separator"].encode("latin-1"), order["start"], order["stop"], seek=order["seek"]
+        order["file"],
+        order["separator"].encode("latin-1"),
+        order["start"],
+        order["stop"],
+        seek=order["seek"],
+        parent=order["parent"],
     )
     answer = part.answer()
     if answer is None:

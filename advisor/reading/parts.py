@@ -135,13 +135,17 @@ class Others:
         self.start = found.starts[0]
         orders = _orders(reader, found, separator)
         keys = map(json.dumps, orders)
-        self._processes = [
-            _ahead.pop(key) if key in _ahead else _start(order) for key, order in zip(keys, orders, strict=True)
-        ]
+        self._processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for key, order in zip(keys, orders, strict=True):
+                self._processes.append(_ahead.pop(key) if key in _ahead else _start(order))
+        except OSError:
+            self.end()
+            raise
 
     @classmethod
     def of(cls, reader: Reader, rest: int) -> Others | None:
-        """Start the processes that are worth while for the rest of a file; None for none."""
+        """Start the processes that are worth while for the rest of a file; None for none, or where not all can be started."""
         found = bounds(reader.source, rest, reader.chunk, LEAD_BYTES if _ahead else 0)
         try:
             if found is None or reader.separator is None:
@@ -211,6 +215,7 @@ def _orders(reader: Reader, found: Bounds, separator: bytes) -> list[dict[str, A
             "stop": stop,
             "seek": found.seek,
             "separator": separator.decode("latin-1"),
+            "parent": os.getpid(),
         }
         for start, stop in zip(found.starts, [*found.starts[1:], None], strict=True)
     ]

@@ -381,6 +381,9 @@ BF16 = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 """Those that multiply bfloat16."""
 MOST_ENTRIES = 64
 MOST_STEPS = 1000
+_MANY_STEPS = 10
+"""Recorded steps of an optimizer from which on what lies between bursts of differing length is among them: such bursts are short,
+as of updates that end early."""
 _MOST_PATH = 4096
 _MOST_NAME = 400
 _MOST_CORES = 1 << 16
@@ -393,6 +396,14 @@ _DAY_MS = 86_400_000.0
 
 Entry = TypeVar("Entry")
 Table = dict[str, Any]
+
+
+def reach_between(steps: int, burst: int | None) -> bool:
+    """Tell whether so many recorded *steps* of an optimizer reach from one of its bursts to the next.
+
+    *burst* is how many steps one has, None where that differs.
+    """
+    return steps >= (_MANY_STEPS if burst is None else burst)
 
 
 def read(value: Any) -> Recorded | None:

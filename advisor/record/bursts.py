@@ -73,8 +73,6 @@ class Bursts:
 
     def __init__(self, optimizer: int) -> None:
         self.optimizer = optimizer
-        self.found: Iteration | None = None
-        """The iterations found last."""
         self.count = 0
         """Steps so far."""
         self._last: float | None = None
@@ -91,13 +89,11 @@ class Bursts:
             return None
         interval = max(now - last, 0.0)
         self._recent.append((interval, others))
-        far = others or interval > _ABOVE * self.usual or len(self._recent) <= _LEAST
-        if not far:
+        tells = others and not self._alternates
+        if not tells and interval <= _ABOVE * self.usual and len(self._recent) > _LEAST:
             return None
         self._far.append(_Far(number, interval, now, others))
-        found = self._look()
-        self.found = found or self.found
-        return found
+        return self._look()
 
     def interrupt(self) -> None:
         """Forget when steps were: what comes next is not timed like them."""
@@ -107,15 +103,23 @@ class Bursts:
     @property
     def usual(self) -> float:
         """Seconds between two steps of a burst, as the shorter ones are; 0.0 before any."""
-        intervals = sorted(interval for interval, _ in self._recent)
+        intervals = sorted(interval for interval, _ in list(self._recent))  # another thread may note a step meanwhile
         return intervals[len(intervals) // 4] if intervals else 0.0
+
+    @property
+    def _alternates(self) -> bool:
+        """True where another optimizer stepped before each of the last steps, as a critic before an actor: that tells no bursts."""
+        return all(other for _, other in self._recent)
 
     def _look(self) -> Iteration | None:
         """Return the iterations, if the latest step begins one.
 
         What lies between bursts is longer than all else, but for chances; how many of the longest intervals those are is tried.
+        Where other optimizers step between some steps and not between others, that is what tells.
         """
-        others = any(far.others for far in self._far)
+        others = any(far.others for far in self._far) and not self._alternates
+        if others and not self._far[-1].others:
+            return None
         first = [far for far in self._far if far.interval is None]
         rest = [far for far in self._far if far.interval is not None and (far.others or not others)]
         longest = sorted(rest, key=lambda far: far.interval or 0.0, reverse=True)
@@ -150,10 +154,7 @@ class Bursts:
             return []
         lengths = [after.number - before.number for before, after in bursts]
         least = min((after.interval or 0.0) for _, after in bursts)
-        clear = others or least > _CLEAR * self.usual
-        enough = (
-            _SURE if clear and (others or lengths[-1] > _SMALL) else _MORE if clear or lengths[-1] > _SMALL else _MOST
-        )
+        enough = self._enough(lengths[-1], least, others=others)
         same = next((at for at, length in enumerate(reversed(lengths)) if length != lengths[-1]), len(lengths))
         if lengths[-1] > 1 and same >= max(enough, math.ceil(_MAJORITY * len(lengths))):
             return bursts[-same:] if others or self._stand_out(bursts[-same:]) else []
@@ -168,7 +169,7 @@ class Bursts:
 
     def _unequal(self, bursts: list[tuple[_Far, _Far]], least: float) -> list[tuple[_Far, _Far]]:
         """Return the last *bursts* where they are far apart, in time *least* or more; none where they are not."""
-        inside = sorted(one for one, other in self._recent if not other and one < least)
+        inside = sorted(one for one, _ in self._recent if one < least)
         longer = inside[len(inside) * 9 // 10] if inside else least
         last = bursts[-_UNEQUAL:]
         if len(last) < _UNEQUAL or any(after.number - before.number < 2 for before, after in last):

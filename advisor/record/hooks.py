@@ -47,6 +47,7 @@ class Hooks:
         self.recording = False  # whether loaders count as in use
         self.own_profiler = False  # whether the profiler that begins or ends is ours
         self.waited = 0.0  # seconds of waiting for batches
+        self.on_device = False  # whether an optimizer's parameters lie elsewhere than in the host's memory
         self._settings = settings
         self._steps = steps
         self._on_other = on_other
@@ -57,7 +58,6 @@ class Hooks:
         self._put_away: dict[
             Any, Any
         ] = {}  # steps of optimizers that told of themselves, by class, while nothing listens
-        self._handles: list[Any] = []
         self._calls: list[Any] = []
         self._modules: dict[type, list[tuple[Any, int]]] = {}
         self._optimizers: list[tuple[Any, Any, int]] = []
@@ -66,7 +66,9 @@ class Hooks:
         self._lookup: Any = None  # the method that stands in for that of embeddings
         self._loading = self._updating = self._call_depth = 0
         self.updates = 0  # steps of optimizers
-        self.resting: Any = None  # the hook that is left while nothing is to be recorded
+        self.resting = False  # whether nothing but optimizers' steps is heard, as nothing is to be recorded
+        self._post: Any = None  # the hook behind optimizers' steps
+        self._in_post = False  # whether torch goes through such hooks now
         self._inside = False  # whether the calls that are heard may stand inside one that was not
 
     def _comes_back(self) -> None:
@@ -78,9 +80,9 @@ class Hooks:
 
     def install(self, *, calls: bool = True) -> None:
         """Begin to listen; to *calls* of modules as well."""
-        if self.resting is not None:
-            self.resting.remove()
-            self.resting = None
+        self.resting = False
+        if self._post is None:
+            self._post = register_optimizer_step_post_hook(self._updated)
         self._before(dataloader.DataLoader, "__init__", self._loader_init)
         self._before(dataloader._BaseDataLoaderIter, "__init__", self._iterator_init)
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
@@ -90,7 +92,6 @@ class Hooks:
         self._before(torch, "compile", self._compile)
         self._replace(torch.autograd.profiler.profile, "_prepare_trace", functools.partial(self._profiler, True))
         self._replace(torch.autograd.profiler.profile, "__exit__", functools.partial(self._profiler, False))
-        self._handles.append(register_optimizer_step_post_hook(self._updated))
         for kind, step in self._put_away.items():  # torch wraps the step of a class once
             inner = step.advisor
             if vars(kind).get("step") is inner:
@@ -108,11 +109,11 @@ class Hooks:
 
     def rest(self) -> None:
         """Put everything back as it was, and hear of nothing but that an optimizer steps, until the next :meth:`install`."""
-        self.remove()
-        self.resting = register_optimizer_step_post_hook(self._trains_on)
+        self._put_back()
+        self.resting = True
 
-    def _trains_on(self, optimizer: Any, *_arguments: Any) -> None:
-        if self._steps is not None and self._listening.here():
+    def _trains_on(self, optimizer: Any) -> None:
+        if self._steps is not None:
             self.updates += 1
             self._steps.trains_on(self._number_of(optimizer))
 
@@ -144,14 +145,17 @@ class Hooks:
 
     def remove(self) -> None:
         """Put everything back as it was."""
-        if self.resting is not None:
-            self.resting.remove()
-            self.resting = None
+        self.resting = False
+        self._put_back()
+        # While torch goes through the hooks none can be taken away: this one stays then, and hears nothing.
+        if self._post is not None and not self._in_post:
+            self._post.remove()
+            self._post = None
+
+    def _put_back(self) -> None:
+        """Put everything back but the hook behind optimizers' steps."""
         self.forget_calls()
         self.forget_lookups()
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
         for owner, name, original, replacement in reversed(self._originals):
             if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
@@ -254,13 +258,15 @@ class Hooks:
 
             @functools.wraps(inner)
             def step(*args: Any, **options: Any) -> Any:
+                # A scheduler of learning rates holds this method while nothing listens: the hook behind the step hears it then.
+                heard = bool(self._originals)
                 # An optimizer that calls another's step is one step.
                 self._updating += 1
                 try:
                     out = inner(*args, **options)
                 finally:
                     self._updating -= 1
-                if not self._updating:
+                if heard and not self._updating:
                     self._stepped(args[0])
                 return out
 
@@ -284,6 +290,7 @@ class Hooks:
         A sweep, or a fold of a validation, makes a new one for each few steps.
         """
         first = next((each for group in optimizer.param_groups for each in group["params"]), None)
+        self.on_device = self.on_device or (first is not None and first.device.type != "cpu")
         for at, (each, parameter, number) in enumerate(self._optimizers):
             held, kept = each(), parameter()
             if held is optimizer:
@@ -306,7 +313,15 @@ class Hooks:
         return step
 
     def _updated(self, optimizer: Any, _args: Any, _options: Any) -> None:
-        if self._listening.here():
+        if not self._listening.here():
+            return
+        if self.resting:
+            self._in_post = True
+            try:
+                self._trains_on(optimizer)
+            finally:
+                self._in_post = False
+        elif self._originals:
             self._settings.stepped(optimizer)
 
     # ---- settings

@@ -5,6 +5,7 @@ Linux says both (``/proc/*/task/*/schedstat``, ``/proc/stat``); elsewhere nothin
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -17,6 +18,7 @@ _TICKS_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _IDLE = (3, 4)
 """Columns of the first line of /proc/stat that are no work: idle, and waiting for a disk. Guests count in others already."""
 _WORK = 8
+_READINGS = 4
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,37 @@ def working_clock() -> Callable[[], float]:
 
     It may be read in other threads, too. Elsewhere than on Linux it is the usual clock.
     """
-    try:
-        schedule = os.open(_PROC / "self" / "task" / str(threading.get_native_id()) / "schedstat", os.O_RDONLY)
-    except (OSError, AttributeError):
+    schedule = _schedule(os.getpid(), threading.get_native_id()) if hasattr(threading, "get_native_id") else None
+    if schedule is None:
         return time.monotonic
 
     def clock() -> float:
         try:
-            return time.monotonic() - int(os.pread(schedule, 64, 0).split()[1]) / 1e9
+            waited = _waited_ns(schedule)
+            for _ in range(_READINGS):
+                # A wait between the two readings would lie in one and not in the other.
+                now, before = time.monotonic(), waited
+                waited = _waited_ns(schedule)
+                if waited == before:
+                    break
+            return now - waited / 1e9
         except (OSError, ValueError, IndexError):
             return time.monotonic()
 
     return clock
+
+
+@functools.cache
+def _schedule(pid: int, thread: int) -> int | None:
+    """Open what the system says of a thread of this process, once; None where it says nothing."""
+    try:
+        return os.open(_PROC / str(pid) / "task" / str(thread) / "schedstat", os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def _waited_ns(schedule: int) -> int:
+    return int(os.pread(schedule, 64, 0).split()[1])
 
 
 def between(first: Moment | None, last: Moment | None) -> Load | None:

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from advisor.reading.program_settings import Recorded
-from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
+from advisor.reading.program_settings import Recorded, reach_between
+from advisor.record import NONE, SECOND_PASS, environment, load, memory, overhead, places, wording
 from advisor.record.bursts import Iteration
 from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
 from advisor.record.leaving import leave
 from advisor.record.passes import STACK_STEPS, WARMUP, Passes
+from advisor.record.ranks import Ranks, exchanging, ranks, settle
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
 from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
 from advisor.record.steps import BATCHES, CALLS, ITERATIONS, LONGEST_ITERATION, OPTIMIZER, TURNS, Steps
 from advisor.record.writing import amend, write
 from advisor.results.version import __version__
-
-WORDS = {
-    "optimizer": "optimizer step",
-    "batches": "batch",
-    "calls": "call of the model",
-    "turns": "turn of the loop that calls the model",
-    "iterations": "iteration of the loop around the optimizer's steps",
-    "marked": "p.step()",
-}
-MARKED = "marked"
 
 
 @dataclass(frozen=True)
@@ -91,11 +81,6 @@ def _compiles() -> bool:
     return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
-def _exchanges() -> bool:
-    """Tell whether this is one of several ranks."""
-    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
-
-
 class Session:
     """Records into ``options.path``. *say* is told what became of it, line by line, in words for the user.
 
@@ -112,7 +97,6 @@ class Session:
         self._say = say
         self._settings = Settings()
         self._working = load.working_clock()
-        self._worked_until = -math.inf
         self._finds_steps = finds_steps
         self._earlier: _Earlier | None = None
         self._anew()
@@ -128,7 +112,8 @@ class Session:
         self._trained_before = 0.0  # seconds of a training that was taken for ended
         self._more = 0  # steps seen since
         self._closed = threading.Event()
-        self._ranks: dict[Path, int] = {}
+        self._ranks: Ranks | None = None  # which end together
+        self._left_to: dict[Path, int] = {}
         """Files that ranks write in place of this session, and when each was last written before they began."""
 
     def _anew(self, unit: str | None = None, burst: int | None = None) -> None:
@@ -146,7 +131,8 @@ class Session:
                 unit or self.options.unit,
                 hold=self._held_ready,
                 watched=self._is_watched,
-                working=self._worked,
+                working=self._working,
+                fetched=lambda: self._hooks.waited,
                 burst=burst,
                 busy=self._is_busy,
                 fits=self._fits,
@@ -201,14 +187,14 @@ class Session:
 
     def leave_to(self, ranks: Sequence[Path]) -> None:
         """Record nothing from here on: the processes that begin now do, into the files *ranks*."""
-        self._ranks = {path.absolute(): _written_ns(path) for path in ranks}
+        self._left_to = {path.absolute(): _written_ns(path) for path in ranks}
         self._close()
         self._passes.discard()
 
     @property
     def recorded(self) -> bool:
         """True where a recording was written, here or by a rank."""
-        return self.written is not None or any(_written_ns(path) > then for path, then in self._ranks.items())
+        return self.written is not None or any(_written_ns(path) > then for path, then in self._left_to.items())
 
     def end(self) -> None:
         """Write the recording at the end of the program, if that was not done before."""
@@ -271,6 +257,9 @@ class Session:
 
     def _held_ready(self) -> bool:
         """Tell whether the steps so far found batches that workers held ready, and it is early enough to wait for others."""
+        if self.options.stop and self._ranks is None and (found := ranks(torch)) is not None:
+            self._ranks = found
+            found.begin()
         steps = self._steps
         if steps is None or steps.first_at is None or time.monotonic() - steps.first_at > _LONGEST_HOLD_S:
             return False
@@ -282,19 +271,18 @@ class Session:
 
     def _limit(self) -> None:
         """Record fewer steps where they are long iterations."""
-        if self._steps is not None and self._steps.unit == ITERATIONS and self._steps.iteration is not None:
-            self._passes.limit(int(_RECORDED_S / max(self._steps.iteration.seconds, 1e-3)))
-
-    def _worked(self) -> float:
-        """Tell the time without waits for batches, which come in bursts where several workers make them; it never goes back.
-
-        A wait for a batch in which this thread was also without a core would count twice.
-        """
-        self._worked_until = max(self._worked_until, self._working() - self._hooks.waited)
-        return self._worked_until
+        around = self._steps.around if self._steps is not None and self._steps.unit == ITERATIONS else None
+        if around is not None:
+            self._passes.limit(int(_RECORDED_S / max(around.seconds, 1e-3)))
 
     def _is_busy(self) -> bool:
-        """Tell whether the steps that pass now are recorded or watched, and take no usual time."""
+        """Tell whether the steps that pass now take no usual time: they are recorded or watched, or a device works behind them.
+
+        To launch work takes little, and then a step waits for all of it, as where a loss is logged now and then: the host's clock
+        would tell bursts that are none.
+        """
+        if self._hooks.on_device and self.options.unit != ITERATIONS:
+            return True
         return self._passes.recording or self._passes.watching
 
     def _fits(self, iteration: Iteration) -> bool:
@@ -302,7 +290,7 @@ class Session:
 
         Ranks would not choose alike.
         """
-        if not iteration.worthwhile or self.options.unit is not None or _exchanges():
+        if not iteration.worthwhile or self.options.unit is not None or exchanging(torch):
             return False
         room = memory.available()
         fits = room is None or iteration.seconds * _BYTES_A_SECOND < room
@@ -337,7 +325,7 @@ class Session:
                 return steps.count(unit) if steps is not None else 0
 
             # Ranks that exchange tensors of their own kinds on GPUs are not shown to a mode of ours.
-            if not (torch.cuda.is_initialized() and _exchanges()):
+            if not (torch.cuda.is_initialized() and exchanging(torch)):
                 self._constants = Constants(torch, lambda: count(OPTIMIZER) > 0)
             self._repeats = Repeats(
                 torch,
@@ -345,7 +333,7 @@ class Session:
                 self._settings.batches.look_at_call,
                 nullcontext if self._constants is None else self._constants.hidden,
                 lambda: count(OPTIMIZER),
-                waits=not _exchanges(),
+                waits=not exchanging(torch),
             )
             self._repeats.start()
             if self._constants is not None:
@@ -377,6 +365,8 @@ class Session:
 
     def _close(self) -> None:
         self._over = True
+        if self._ranks is not None:
+            self._ranks.done()
         self._closed.set()
         self._settings.workers.stop()
         self._settings.fetching.end()
@@ -400,6 +390,10 @@ class Session:
         if self._may_be_followed():
             self._guarded(self._keep)
             return
+        if self._ranks is not None and not self._ending and "timing" in self._passes.files:
+            self._guarded(self._keep)
+            self._await_ranks()
+            return
         self._close()
         try:
             self._guarded(self._write)
@@ -413,16 +407,15 @@ class Session:
 
     def _note_unrecorded(self) -> None:
         """Note in the file what lies between bursts of the steps that were recorded, where that showed behind the recording."""
-        iteration = self._steps.iteration if self._steps is not None else None
-        if self._kept is not self._passes or self.written is None or iteration is None or self._unit != OPTIMIZER:
+        around = self._steps.around if self._steps is not None else None
+        if self._kept is not self._passes or self.written is None or around is None or self._unit != OPTIMIZER:
             return
-        amend(self._target, between_share=self._between(), steps_burst=iteration.steps)
-        if iteration.share >= _UNRECORDED and (iteration.steps or self.options.steps + 1) > self.options.steps:
-            bursts = f"{iteration.steps or 'several'} optimizer steps"
-            self._say(
-                f"{iteration.share:.0%} of the time lies between bursts of {bursts}, and was not recorded "
-                "(an evaluation, a rollout, a checkpoint). Record it with --by iterations."
-            )
+        if around.share < _UNRECORDED:
+            return
+        with suppress(OSError, ValueError):  # the program may have moved the file, or changed it
+            amend(self._target, between_share=self._between(), steps_burst=self._burst())
+        if not reach_between(self._passes.steps["timing"], around.steps):
+            self._say(wording.of_bursts(around.share, around.steps))
 
     # ---- a second recording, in place of the first
 
@@ -432,8 +425,7 @@ class Session:
             return False
         if self._steps.unit in (OPTIMIZER, ITERATIONS):
             # Ranks would not choose alike.
-            ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
-            return self._steps.follows and not ranks
+            return self._steps.follows and not exchanging(torch)
         return self._steps.unit in (CALLS, TURNS) or not self.options.stop
 
     def _keep(self) -> None:
@@ -452,11 +444,14 @@ class Session:
         """Note a step behind a recording: ask whether it stands now, or where the program is to stop, whether enough were seen."""
         if self._kept is not self._passes:
             self._finish()
+        elif self._ranks is not None and self._ranks.is_done:
+            settle(torch)
+            if self._ranks.may_end(self._steps.count(self._steps.unit or OPTIMIZER) if self._steps is not None else 0):
+                self._end_quietly()
         elif self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             # The training goes on: it is what the program is for.
             if self.options.stop:
-                # Ranks end at the same step, or one breaks off what another waits for.
-                if self._steps.unit == OPTIMIZER and self._steps.may_iterate and not _exchanges():
+                if self._steps.unit == OPTIMIZER and self._steps.may_iterate and not exchanging(torch):
                     self._steps.follow(self._stop_waiting)  # what comes behind the training is not waited for
                 else:
                     self._end_quietly()
@@ -465,7 +460,18 @@ class Session:
         elif self.options.stop:
             self._more += 1
             if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:
-                self._end_quietly()
+                if self._ranks is None:
+                    self._end_quietly()
+                else:
+                    self._await_ranks()
+
+    def _await_ranks(self) -> None:
+        """Record nothing more, and let the program go on until the other ranks are done as well."""
+        if self._over or self._ranks is None or self._steps is None:
+            return
+        self._steps.follow(None)
+        self._steps.look_for_iterations(None)
+        self._ranks.done()
 
     def _stop_waiting(self) -> Steps[Any]:
         """End the program, whose training was recorded and has ended; return the steps, where that does not end it."""
@@ -502,19 +508,24 @@ class Session:
     def _record_iterations(self, iteration: Iteration) -> Steps[Any]:
         """Begin anew with iterations that hold several of the steps that were recorded; return the new steps, or the old ones."""
         assert self._steps is not None  # they called
+        before = self._steps
         if self._over or self._kept is not self._passes:
-            return self._steps
-        self._steps.follow(None)
-        self._steps.look_for_iterations(None)
+            return before
+        self._guarded(lambda: self._begin_iterations(before, iteration))
+        return before if self._over or self._steps is None else self._steps
+
+    def _begin_iterations(self, before: Steps[Any], iteration: Iteration) -> None:
+        before.follow(None)
+        before.look_for_iterations(None)
         self._earlier = _Earlier(OPTIMIZER, 0.0)
-        self._began_at, self._profiled_from, self._profiled_to = None, 0.0, 0.0
+        self._began_at = None
         self._anew(ITERATIONS, iteration.steps)
+        assert self._steps is not None  # there were steps before
         self._steps.trains = True
         self._steps.follow(self._record_again)
         self._hooks.follow(self._steps)
-        if self._hooks.resting is not None:
+        if self._hooks.resting:
             self._hooks.install(calls=False)
-        return self._steps
 
     def _await_quiet(self) -> None:
         """Have calls of modules heard again where the training has ended; runs in a thread of its own, as nothing else tells."""
@@ -523,7 +534,7 @@ class Session:
             if steps is None or not steps.follows or not steps.quiet or self._over:
                 continue
             calls = not self._settings.has_compiled  # graphs look for hooks
-            if self._hooks.resting is not None:
+            if self._hooks.resting:
                 self._hooks.install(calls=calls)
             elif calls:
                 self._hooks.watch_calls()
@@ -567,7 +578,9 @@ class Session:
     def _write(self) -> None:
         files, steps = self._passes.files, self._passes.steps
         if "timing" not in files:
-            self._say(self._empty_message())
+            self._say(
+                wording.of_nothing(self.options, self._steps, len(self._marks), interrupted=self._had_other_profiler)
+            )
             return
         stacks = self.options.stacks
         if stacks == SECOND_PASS and "stacks" not in files:
@@ -588,7 +601,7 @@ class Session:
             draws=draws,
         )
         self.written = self.options.path
-        self._report(steps["timing"], stacks)
+        self._report(stacks)
 
     def _recorded(self, stacks: str) -> Recorded:
         steps = self._passes.steps["timing"]
@@ -610,7 +623,7 @@ class Session:
             steps_loop=self._hooks.loop,
             steps_skipped=max(self.options.skip, 1) if self._steps is not None else None,
             steps_behind=self._behind() or None,
-            steps_burst=self._steps.burst if self._steps is not None else None,
+            steps_burst=self._burst(),
             between_share=self._between(),
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
@@ -630,8 +643,14 @@ class Session:
 
     def _between(self) -> float | None:
         """Return the part of the time that lies between bursts of an optimizer's steps; None where none come in bursts."""
-        iteration = self._steps.iteration if self._steps is not None else None
-        return round(iteration.share, 4) if iteration is not None else None
+        around = self._steps.around if self._steps is not None else None
+        return round(around.share, 4) if around is not None else None
+
+    def _burst(self) -> int | None:
+        """Return how many steps of its optimizer a burst has; None where that differs, or none come in bursts."""
+        if self._steps is None or self._steps.unit == ITERATIONS or self._steps.around is None:
+            return self._steps.burst if self._steps is not None else None
+        return self._steps.around.steps
 
     def _behind(self) -> bool:
         """Tell whether optimizers stepped before the recorded steps, and in none of them."""
@@ -654,67 +673,17 @@ class Session:
     def _unit(self) -> str | None:
         if self._passes.whole_block:
             return None
-        return self._steps.unit if self._steps is not None else MARKED
+        return self._steps.unit if self._steps is not None else wording.MARKED
 
-    def _report(self, steps: int, stacks: str) -> None:
+    def _report(self, stacks: str) -> None:
         if self._passes.whole_block:
-            lines = "" if stacks == INLINE else '; source lines need stacks="inline", or p.step() after every step'
-            self._say(f"recorded the whole block, as p.step() was not called{lines}")
+            self._say(wording.of_block(stacks))
         else:
-            self._report_steps(steps, stacks)
+            earlier, other = self._earlier.unit if self._earlier is not None else None, self._had_other_profiler
+            for line in wording.of_steps(
+                self.options, self._passes, self._steps, stacks, earlier=earlier, interrupted=other
+            ):
+                self._say(line)
         if self._had_other_profiler:
             self._say("the program runs a profiler itself; only one can run at a time, and ours made way for it")
         self._say(f"wrote {self.options.path}; next: advisor analyze {self.options.path}")
-
-    def _report_steps(self, steps: int, stacks: str) -> None:
-        word = WORDS[self._unit or MARKED]
-        amount = f"{steps} step{'s' if steps != 1 else ''}"
-        fed = self._steps is not None and self._steps.unit == "optimizer" and self._steps.fed
-        message = f"recorded {amount}, a step being one {word}" + (", from the request for its batch" if fed else "")
-        if steps < self.options.steps:
-            reason = "another profiler began" if self._had_other_profiler else "the program ended"
-            reason = "the recording was large" if self._passes.large else reason
-            reason = "more would not fit into memory" if self._passes.short_of_memory else reason
-            message += f" ({reason} before all {self.options.steps})"
-        left_out = len(self._steps.stamps) if self._steps is not None else 0
-        self._say(f"{message}; skipped {max(left_out, self.options.skip)} before")
-        if self._earlier is not None:
-            self._say(f"they take the place of the steps by {WORDS[self._earlier.unit]} that came before them")
-        if self._steps is not None and self._steps.unit == "optimizer" and self._steps.has_others:
-            self._say(
-                "several optimizers step: a step begins with each step of the first. Where it steps more than once an "
-                "iteration, record with --by batches."
-            )
-        if stacks == NONE and self.options.stacks == SECOND_PASS:
-            missing = "memory" if self._passes.short_of_memory else "time"
-            self._say(f"no source lines: there was no {missing} for the pass that records stacks")
-
-    def _empty_message(self) -> str:
-        if self._had_other_profiler:
-            return (
-                "nothing was recorded: the program runs torch.profiler itself, and only one profiler can run in a process. "
-                "Switch it off, or read the trace that it writes."
-            )
-        if self._steps is None:
-            return f"nothing was recorded: {len(self._marks)} calls of p.step(), and {self.options.skip} are skipped. Lower skip=."
-        counts = [(unit, self._steps.count(unit)) for unit in ("optimizer", "batches", "calls")]
-        activity = ", ".join(f"{count} {_plural(WORDS[unit], count)}" for unit, count in counts if count)
-        if not activity:
-            return (
-                "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in this "
-                "process. Child processes are not recorded, but for ranks (torchrun, "
-                "torch.multiprocessing.spawn). For a loop that only you can see, use advisor.profile: docs/record.md."
-            )
-        if self._steps.waits:
-            activity += ", in a loop that took turns of several calls each"
-        return (
-            f"nothing was recorded: the program ended after {activity}; {self.options.skip} steps are skipped, 1 warms the "
-            f"profiler up, {self.options.steps} are recorded. Let it run longer, lower --skip, or say what a step is with --by"
-            + (" (--by calls: each call)." if self._steps.waits else ".")
-        )
-
-
-def _plural(word: str, count: int) -> str:
-    if count == 1:
-        return word
-    return {"batch": "batches", "call of the model": "calls of the model"}.get(word, word + "s")

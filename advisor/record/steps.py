@@ -10,12 +10,12 @@ of one burst to the end of the next.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from advisor.record.bursts import Bursts, Iteration
+from advisor.record.pauses import Pauses
 
 OPTIMIZER, BATCHES, CALLS, TURNS, ITERATIONS = UNITS = ("optimizer", "batches", "calls", "turns", "iterations")
 # Batches without a backward pass, in a program that has an optimizer: an evaluation before the training, up to this many.
@@ -33,11 +33,8 @@ SHORTEST_QUIET = 1.0
 LONGEST_WATCHED = 10.0
 # Seconds of an iteration up to which it is recorded as a step, and in all which are watched before; iterations that are at least.
 LONGEST_ITERATION, LONGEST_LEAD, LEAST_LEAD = 10.0, 5.0, 3
-# Times the longest pause before an optimizer's step (the first, behind the optimizer's making, too) after which none like it is to
-# come, and seconds of a pause beyond which that is not waited for. A pause is some times as long as usual. Seconds behind a
-# recording for which one is waited for, at the least and at the most. Where iterations are the steps, the training has ended when
-# nothing steps for so many times as long as one takes: they are recorded meanwhile.
-PATIENCE_OF_PAUSES, LONGEST_PAUSE, PAUSE, LEAST_WAITED, MOST_WAITED = 5.0, 3.0, 3.0, 0.5, 20.0
+# Where iterations are the steps, the training has ended when nothing steps for so many times as long as one takes: meanwhile they
+# are recorded.
 PATIENCE_OF_ITERATIONS = 10.0
 # Times the usual time from step to step for which several optimizers are watched: whether one steps more often than another.
 MOST_IN_TURN = 40.0
@@ -53,9 +50,10 @@ class Steps(Generic[Stamp]):
     The first *skip* steps are watched only, and further ones while *hold* is true: from them it is decided what a step is,
     unless *unit* says so. While *watched* is true the recorder looks at each operator, and a step takes longer. *trained* is
     called in place of all else where an optimizer steps, if the steps are of something behind a training. *clock* stamps
-    the boundaries of that time, *now* tells the time in s, *working* the same without waits for a core. Of iterations *burst* is
-    how many steps the optimizer takes in one, None where that is to be found. *busy* tells that steps are recorded, and take no
-    usual time; *fits* whether iterations that were found may be the steps.
+    the boundaries of that time, *now* tells the time in s, *working* the same without waits for a core, and *fetched* the seconds
+    of waiting for batches so far. Of iterations *burst* is how many steps the optimizer takes in one, None where that is to be
+    found. *busy* tells that steps take no usual time: they are recorded, or a device works behind them; *fits* whether iterations
+    that were found may be the steps.
     Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
     ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
     ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
@@ -73,6 +71,7 @@ class Steps(Generic[Stamp]):
         watched: Callable[[], bool] = lambda: False,
         trained: Callable[[], None] | None = None,
         working: Callable[[], float] | None = None,
+        fetched: Callable[[], float] = lambda: 0.0,
         burst: int | None = None,
         busy: Callable[[], bool] = lambda: False,
         fits: Callable[[Iteration], bool] = lambda iteration: iteration.worthwhile,
@@ -80,12 +79,13 @@ class Steps(Generic[Stamp]):
         self.skip = max(skip, 1)
         self.unit = unit
         self.burst = burst
-        self.iteration: Iteration | None = None  # the iterations around bursts that were found last, steps or not
-        self._worked_last = (
-            0.0  # when an optimizer stepped last, or the recording of a step was done, by the time worked
-        )
-        self._worked_until: float | None = None  # when an optimizer stepped last, else when it was made
-        self._longest_pause = 0.0  # seconds, before a step of an optimizer
+        self._found: dict[int, Iteration] = {}  # by optimizer, the iterations around its bursts, steps or not
+        # When an optimizer stepped last, or the recording of a step was done, by the clock of quiet.
+        self._worked_last = 0.0
+        # When an optimizer stepped last, else when it was made, by the clock of bursts; None: steps took no usual time.
+        self._stepped_at: float | None = None
+        self._clock_of_bursts = (0.0, 0.0)
+        self._pauses = Pauses()
         self.backwards = 0
         self.has_others = False  # whether another optimizer than the first took steps
         self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
@@ -93,17 +93,18 @@ class Steps(Generic[Stamp]):
         self._clock = clock
         self._now = now
         self._working = working or now
+        self._fetched = fetched
         self._hold = hold
         self._watched = watched
         self._trained = trained
         self._busy, self._fits = busy, fits
         self._bursts: dict[int, Bursts] | None = {} if unit is None or (unit == ITERATIONS and burst is None) else None
         self._stepped_last: int | None = None  # the optimizer
-        self._paused_until = -math.inf  # when the last pause ended
+        self._in_row = 0  # steps that it took with no other between
+        self._is_sure = False  # whether the optimizer of the iterations took a whole burst of them in a row
         self._in_burst = 0  # steps of the burst so far
         self._before: float | None = None  # when the optimizer of the iterations stepped last
         self._apart = 0.0
-        self._usual_from = -math.inf  # when steps began to take their usual time
         self._watched_from: float | None = None
         self._misplaced: set[bool] = set()  # where bursts that should be equal began, and did not
         self._on_iterations: Callable[[Iteration], Steps[Stamp]] | None = None
@@ -140,7 +141,8 @@ class Steps(Generic[Stamp]):
     def trains(self, trains: bool) -> None:
         self._trains = trains
         if trains and self.trained_until is None:
-            self._worked_until = self._usual_from = self._working()
+            self._stepped_at = self._worked()
+            self._pauses.begin(self._now())
 
     def count(self, unit: str) -> int:
         """Count *unit* so far: batches, steps of the first optimizer, calls."""
@@ -159,10 +161,9 @@ class Steps(Generic[Stamp]):
         if self.trained_until is None or self._counts[OPTIMIZER] < 2 or self.unit not in (None, OPTIMIZER, ITERATIONS):
             return False
         longer = LONGEST_WATCHED if self._watched() else 0.0
-        # What lies between two bursts is no end.
-        pause = PATIENCE_OF_PAUSES * self._pause
-        if self.unit == ITERATIONS and self.iteration is not None:
-            pause = PATIENCE_OF_ITERATIONS * self.iteration.seconds
+        pause = self._pauses.no_end(self._usual)
+        if self.unit == ITERATIONS and self.around is not None:
+            pause = PATIENCE_OF_ITERATIONS * self.around.seconds
         # On a busy machine a pause takes longer, and is none.
         waited = min(self._now() - self.trained_until, self._working() - self._worked_last)
         return waited > max(self.trained_for, SHORTEST_QUIET, pause) + longer
@@ -247,22 +248,27 @@ class Steps(Generic[Stamp]):
     def may_iterate(self) -> bool:
         """True while the end of a pause may be near: iterations that have begun to show would be recorded in place of these."""
         several = MOST_IN_TURN * self._usual if self._bursts and self.has_others else 0.0
-        if not several and not self._pause:
-            return False
-        now = self._working()
-        patience = max(PATIENCE_OF_PAUSES * self._pause, several, LEAST_WAITED)
-        return now - max(self._paused_until, self._usual_from) < patience and now - self._usual_from < MOST_WAITED
+        return self._pauses.may_end(self._now(), self._usual, several)
 
     @property
     def _usual(self) -> float:
         """Seconds between two steps of an optimizer in a burst; 0.0 where that is not known."""
         return min((bursts.usual for bursts in list((self._bursts or {}).values()) if bursts.usual), default=0.0)
 
+    def _worked(self) -> float:
+        """Tell the time by which bursts are told: without waits for a core, nor for batches, which workers make several at a time.
+
+        It never goes back, where a wait for a batch was one for a core as well.
+        """
+        before, told = self._clock_of_bursts
+        now = self._working() - self._fetched()
+        self._clock_of_bursts = now, told + max(now - before, 0.0)
+        return self._clock_of_bursts[1]
+
     @property
-    def _pause(self) -> float:
-        """Seconds of the longest pause before a step of an optimizer; 0.0 where none is much longer than usual."""
-        usual = self._usual
-        return min(self._longest_pause, LONGEST_PAUSE) if usual and self._longest_pause > PAUSE * usual else 0.0
+    def around(self) -> Iteration | None:
+        """The iterations around the bursts of the optimizer that marks the steps, found last; None where none showed."""
+        return None if self._marker is None else self._found.get(self._marker)
 
     def _in_iterations(self, optimizer: int) -> bool:
         """Note when an optimizer stepped; tell whether iterations around its bursts are the steps, or are from here on."""
@@ -279,30 +285,40 @@ class Steps(Generic[Stamp]):
 
     def _note(self, optimizer: int) -> Iteration | None:
         """Note when an optimizer stepped; return the iterations around its bursts as this step begins one."""
-        now, worked, before = self._now(), self._working(), self._worked_until
-        self.trained_until = now
-        self._worked_until = self._worked_last = worked
+        self.trained_until, self._worked_last = self._now(), self._working()
         last, self._stepped_last = self._stepped_last, optimizer
+        self._in_row = self._in_row + 1 if last == optimizer else 1
         if self._bursts is None:
             return None
-        if self._busy():
-            for bursts in self._bursts.values():
-                bursts.interrupt()
-            self._worked_until = None
+        try:
+            return self._look_at_bursts(self._bursts, optimizer, last)
+        except Exception:  # noqa: BLE001  (a program without bursts told is better than one that ends)
+            self._bursts = None
             return None
+
+    def _look_at_bursts(self, found: dict[int, Bursts], optimizer: int, last: int | None) -> Iteration | None:
+        """Add a step to the bursts that were *found*, behind one of the *last* optimizer."""
+        worked, before = self._worked(), self._stepped_at
+        if self._busy():
+            for bursts in found.values():
+                bursts.interrupt()
+            self._stepped_at = None
+            return None
+        self._stepped_at = worked
         if before is None:
-            self._usual_from = worked
+            self._pauses.begin(self._now())
         else:
-            self._longest_pause = max(self._longest_pause, worked - before)
-            self._paused_until = worked if worked - before > self._longest_pause / PAUSE else self._paused_until
-        bursts = self._bursts.setdefault(optimizer, Bursts(optimizer))
-        found = bursts.stepped(worked, others=last is not None and last != optimizer)
+            self._pauses.note(worked - before, self._now(), first=last is None)
+        bursts = found.setdefault(optimizer, Bursts(optimizer))
+        iteration = bursts.stepped(worked, others=last is not None and last != optimizer)
         # A chance between two bursts makes equal ones look unequal.
-        if found is not None and (found.steps or self.iteration is None or not self.iteration.steps):
-            self.iteration = found
+        if iteration is not None and (
+            iteration.steps or optimizer not in self._found or not self._found[optimizer].steps
+        ):
+            self._found[optimizer] = iteration
         if bursts.count > MOST_WATCHED:
             self._bursts = None
-        return found
+        return iteration
 
     def _is_step(self, found: Iteration) -> bool:
         """Tell whether iterations that were *found* are to be the steps."""
@@ -324,14 +340,14 @@ class Steps(Generic[Stamp]):
         stamps = self._stamps[OPTIMIZER] if self._marker == found.optimizer else []
         self.unit, self.burst, self._apart, self._marker = ITERATIONS, found.steps, found.apart, found.optimizer
         self._bursts, self.fed, self._pending = None, False, False
-        self.iteration = found
+        self._found[found.optimizer], self._is_sure = found, True
         # The step that began this burst is not stamped yet: the one before it is the last of the burst before.
         # Of unequal bursts the first step is what ends an iteration.
         back = found.ends if found.steps else [each - 1 for each in found.ends]
         ends = [stamps[-each] for each in back if 0 < each <= len(stamps)]
         self._stamps[ITERATIONS], self._counts[ITERATIONS] = ends, len(ends)
         self._stamps[OPTIMIZER], self._stamps["fed"] = [], []
-        self._in_burst, self._before = 1, self._working()
+        self._in_burst, self._before = 1, self._worked()
         self._watched_from = self._watched_from if ends else None
         if found.steps is None:
             self._end_iteration()
@@ -341,6 +357,8 @@ class Steps(Generic[Stamp]):
 
         Where bursts differ in length, the first one of the next burst does.
         """
+        if self.burst and self._in_row == self.burst and not self._is_sure:
+            self._marked_by(optimizer)
         if optimizer != self._marker:
             waiting = self._others.setdefault(optimizer, [])
             waiting.append(self._clock())
@@ -349,12 +367,12 @@ class Steps(Generic[Stamp]):
                 self._others.clear()
             return
         self._others.clear()
-        now, before = self._working(), self._before
+        now, before = self._worked(), self._before
         self._before = now
         self._counts[OPTIMIZER] += 1
         self._in_burst += 1
         begins = before is not None and now - before > self._apart
-        if self.burst and not self._begun and self.iteration is not None and not self.iteration.others:
+        if self.burst and not self._begun and self.around is not None and not self.around.others:
             self._doubt(begins)
         if self.burst is None:
             if begins:
@@ -362,6 +380,15 @@ class Steps(Generic[Stamp]):
         elif self._in_burst >= self.burst:
             self._in_burst = 0
             self._end_iteration()
+
+    def _marked_by(self, optimizer: int) -> None:
+        """Let the optimizer mark the iterations that takes as many steps in a row as a burst has: another may step before it."""
+        self._is_sure = True
+        if optimizer == self._marker or self._begun:
+            return
+        self._marker, self._in_burst, self._watched_from = optimizer, (self.burst or 1) - 1, None
+        self._stamps[ITERATIONS], self._counts[ITERATIONS] = [], 0
+        self._counts[OPTIMIZER] = self._in_burst
 
     def _doubt(self, begins: bool) -> None:
         """Take bursts for unequal where one begins within what should be a burst, and none where one should."""
@@ -380,7 +407,7 @@ class Steps(Generic[Stamp]):
         watched = self._counts[ITERATIONS] - 1
         if watched >= self.skip or (watched >= LEAST_LEAD and now - self._watched_from > LONGEST_LEAD):
             self._begin()
-            self._before = self._working()
+            self._before = self._worked()
 
     def _succeeds(self, optimizer: int) -> bool:
         """Make another optimizer the one that marks the steps, once it alone has taken :data:`SUCCESSION` of them."""

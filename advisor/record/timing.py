@@ -21,7 +21,7 @@ import msgspec
 
 from advisor import files
 from advisor.record.measured import ANY, Figure, Followed, Measured
-from advisor.record.steps import Steps
+from advisor.record.steps import ITERATIONS, Steps
 
 SEED = 20_24
 MOST_FIGURES = 16
@@ -178,8 +178,11 @@ class Run:
             _stamp,
             followed.unit,
             trained=trained,
-            working=lambda: self._working() - self._hooks.waited,
+            working=self._working,
+            fetched=lambda: self._hooks.waited,
             burst=followed.burst,
+            # A device works behind the host, whose clock does not tell bursts then.
+            busy=lambda: self._hooks.on_device and followed.unit != ITERATIONS,
         )
 
     def _trained(self) -> None:

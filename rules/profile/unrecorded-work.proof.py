@@ -4,10 +4,12 @@ from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
-def training(share: float | None = 0.4, *, burst: int = 50, by: str = "optimizer") -> TraceBuilder:
-    """Five steps of an optimizer, of bursts with so large a share of the time between them."""
+def training(
+    share: float | None = 0.4, *, burst: int | None = 50, by: str = "optimizer", steps: int = 5
+) -> TraceBuilder:
+    """Some steps of an optimizer, of bursts with so large a share of the time between them."""
     b = TraceBuilder()
-    for _ in range(5):
+    for _ in range(steps):
         with b.step(), b.op("aten::addmm"):
             b.kernel("volta_sgemm_128x64_nn", us=1_000)
     return b.ran_with(steps_by=by, steps_burst=burst, between_share=share)
@@ -31,6 +33,17 @@ def iterations_were_recorded() -> TraceBuilder:
 @quiet("not_applicable")
 def the_recorded_steps_hold_a_whole_iteration() -> TraceBuilder:
     return training(burst=4)
+
+
+@fires(severity="note")
+def five_steps_of_bursts_of_differing_length() -> TraceBuilder:
+    return training(burst=None)
+
+
+@quiet("not_applicable")
+def twelve_steps_of_bursts_of_differing_length() -> TraceBuilder:
+    """Updates that end early: a burst has few steps, and twelve reach from one to the next."""
+    return training(burst=None, steps=12)
 
 
 @edge

@@ -336,3 +336,24 @@ def test_what_exists_is_not_overwritten_unasked(fake: Fake) -> None:
 def test_standard_input_is_passed_on(fake: Fake) -> None:
     assert run("analyze", "-").exit_code == 0
     assert fake.asked["read"][0] == "-"
+
+
+@pytest.mark.parametrize(
+    ("words", "begun"),
+    [
+        ((), ["trace.json"]),
+        (("--window", "soon"), []),
+        (("--explain", "1", "--format", "json"), []),
+        (("--what-if", ","), []),
+        (("--output", "no/such/folder/report.json"), []),
+        (("--source-root", "no/such/folder"), []),
+    ],
+)
+def test_a_wrong_option_starts_no_process(
+    fake: Fake, words: tuple[str, ...], begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr("advisor.reading.ahead.start", started.append)
+    result = run("analyze", "trace.json", *words)
+    assert (result.exit_code == 2) == (not begun)
+    assert started == begun

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from support.reading import dump
 from test_parts import everything, ordinary, write
 
 from advisor.reading import ahead, machine, parts, stream
+from advisor.reading.part import PartReader
 
 Orders = list[dict[str, Any]]
 
@@ -25,7 +28,7 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Orders:
-    """What each process that was started was told to read."""
+    """The orders of the processes that were started, in their order."""
     orders: Orders = []
     start = parts._start
     monkeypatch.setattr(parts, "_start", lambda order: orders.append(order) or start(order))
@@ -90,3 +93,39 @@ def test_of_plain_text_a_quarter_is_worth_a_process_that_starts_early(started: O
     assert parts.bounds(reader.source, 0, reader.chunk) is None
     ahead.start(str(path))
     assert len(started) == 1
+
+
+def test_processes_that_were_started_are_ended_where_another_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three parts the second is beyond the limit of processes: the reader reads on alone."""
+    monkeypatch.setattr(machine, "cores", lambda: 3)
+    path = write(tmp_path, dump(ordinary(300)))
+    begun: list[Any] = []
+    start = parts._start
+
+    def limited(order: dict[str, Any]) -> Any:
+        if begun:
+            raise BlockingIOError("Resource temporarily unavailable")
+        begun.append(start(order))
+        return begun[0]
+
+    monkeypatch.setattr(parts, "_start", limited)
+    assert everything(str(path), together=True) == everything(str(path), together=False)
+    assert begun[0].poll() is not None
+
+
+def test_a_part_is_read_no_further_once_its_parent_has_gone(tmp_path: Path) -> None:
+    path = write(tmp_path, dump(ordinary(300)))
+    started: Orders = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "_start", lambda order: started.append(order) or subprocess.Popen(["true"]))
+        ahead.start(str(path))
+    (order,) = started
+    assert order["parent"] == os.getpid()
+    separator = order["separator"].encode()
+    orphan = PartReader(order["file"], separator, order["start"], None, seek=True, parent=os.getpid())
+    with pytest.raises(SystemExit):
+        orphan.answer()
+    assert orphan.source.size - order["start"] < 2 * orphan.chunk
+    assert PartReader(order["file"], separator, order["start"], None, seek=True, parent=os.getppid()).answer()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -12,13 +14,13 @@ from advisor.record.steps import Steps
 
 
 def found(intervals: list[float], others: list[int] | None = None) -> Iteration | None:
-    """The iterations of steps of one optimizer so many seconds apart; *others*: the steps that other optimizers step before."""
-    bursts, now = Bursts(1), 0.0
+    """The last iterations of steps of one optimizer so many seconds apart; *others*: steps that other optimizers step before."""
+    bursts, now, last = Bursts(1), 0.0, None
     bursts.stepped(now, others=False)
     for number, interval in enumerate(intervals, 1):
         now += interval
-        bursts.stepped(now, others=number in (others or ()))
-    return bursts.found
+        last = bursts.stepped(now, others=number in (others or ())) or last
+    return last
 
 
 def test_a_rollout_between_four_updates_and_the_next_four() -> None:
@@ -49,6 +51,46 @@ def test_a_critic_of_a_gan_steps_five_times_for_one_step_of_the_generator() -> N
 
 def test_two_optimizers_that_step_in_turn_come_in_no_bursts() -> None:
     assert found([2.0] * 12, others=list(range(1, 13))) is None
+
+
+def test_two_optimizers_that_step_in_turn_in_each_update_come_in_bursts_by_time() -> None:
+    """A critic and an actor update four times behind each rollout: an interval of 11 s, else of 1 s."""
+    iteration = found([1, 1, 1, 11] * 5, others=list(range(1, 21)))
+    assert iteration is not None
+    assert (iteration.steps, iteration.seconds, iteration.others) == (4, 14, False)
+    assert iteration.share == pytest.approx(10 / 14)
+
+
+def test_forty_updates_of_two_optimizers_in_turn_are_a_burst() -> None:
+    """More than are kept of the steps that may begin one, were each of them such a step."""
+    iteration = found([*[1] * 39, 60] * 4, others=list(range(1, 161)))
+    assert iteration is not None
+    assert iteration.steps == 40
+
+
+def test_a_long_step_within_a_burst_begins_none_where_others_step_between() -> None:
+    """A critic's bursts of five; the third step of the last burst comes 9 s behind the second."""
+    bursts, now = Bursts(1), 0.0
+    told = [bursts.stepped(now, others=False)]
+    for number, interval in enumerate([1, 1, 1, 1, 2] * 3 + [1, 9], 1):
+        now += interval
+        told.append(bursts.stepped(now, others=number in (5, 10, 15)))
+    assert told[15] is not None
+    assert told[17] is None
+
+
+def test_the_usual_interval_is_told_while_another_thread_notes_a_step() -> None:
+    bursts = Bursts(1)
+
+    class Noting(tuple[float, bool]):
+        """An interval; to look at it takes so long that another thread notes a step."""
+
+        def __iter__(self) -> Iterator[float | bool]:
+            bursts._recent.append((2.0, False))
+            return super().__iter__()
+
+    bursts._recent.extend([Noting((1.0, False)), Noting((1.0, False))])
+    assert bursts.usual == 1.0
 
 
 @pytest.mark.parametrize(
@@ -85,11 +127,13 @@ class Loop:
     """Plays bursts of an optimizer's steps to ``steps``; ``log`` holds ``o`` for a step, ``.`` for a second of other work and ``|``
     where a step begins."""
 
-    def __init__(self, skip: int = 2, unit: str | None = None, burst: int | None = None, second: float = 1.0) -> None:
+    def __init__(
+        self, skip: int = 2, unit: str | None = None, burst: int | None = None, second: float = 1.0, **more: Any
+    ) -> None:
         self.log, self.now, self.second = "", 0.0, second
         ticks = count()
         self.steps: Steps[int] = Steps(
-            skip, self._boundary, lambda: next(ticks), unit, now=lambda: self.now, burst=burst
+            skip, self._boundary, lambda: next(ticks), unit, now=lambda: self.now, burst=burst, **more
         )
         self.steps.trains = True
 
@@ -149,8 +193,8 @@ def test_an_epoch_of_plain_steps_stays_one() -> None:
     log = loop.play(("o" * 30 + ".") * 5)
     assert loop.steps.unit == "optimizer"
     assert log.startswith("ooooo|o|o")
-    assert loop.steps.iteration is not None
-    assert loop.steps.iteration.share == pytest.approx(1 / 4)
+    assert loop.steps.around is not None
+    assert loop.steps.around.share == pytest.approx(1 / 4)
 
 
 def test_bursts_that_show_behind_a_recording_are_recorded_in_its_place() -> None:
@@ -166,10 +210,18 @@ def test_bursts_that_show_behind_a_recording_are_recorded_in_its_place() -> None
 
 
 def test_a_rollout_as_long_as_the_first_is_no_end_of_the_training() -> None:
-    """The rollout before the first burst took 2 s and its first step 0.1 s: five times that is waited for the next."""
+    """The rollout before the first burst took 2 s and its first step 0.1 s: twice that is waited for the next.
+
+    Five times is waited once a pause between steps was seen: before the first lies what a program begins with, too.
+    """
     loop = Loop(skip=2)
     loop.play("..oooo")
-    loop.now += 10.4
+    loop.now += 4.1
+    assert not loop.steps.quiet
+    loop.now += 0.2
+    assert loop.steps.quiet
+    loop.play("oooo")  # 4.4 s, of which 3 count
+    loop.now += 14.9
     assert not loop.steps.quiet
     loop.now += 0.2
     assert loop.steps.quiet
@@ -191,3 +243,82 @@ def test_a_clock_that_goes_back_ends_nothing() -> None:
     for at in (0.0, 1.0, 0.9, 0.8, 2.0, 1.9, 1.8, 3.0, 2.9, 2.8, 4.0, 3.9):
         bursts.stepped(at, others=False)
     assert bursts.count == 12
+
+
+def test_an_error_where_bursts_are_told_ends_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_options: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Bursts, "stepped", fail)
+    loop = Loop(skip=2)
+    assert loop.play("..ooo" * 2) == "..oo|o|..o|o|o|"
+    assert not loop.steps.may_iterate
+
+
+def test_a_marker_is_the_optimizer_that_takes_a_burst_of_steps_in_a_row() -> None:
+    """A generator steps first in each iteration, and is not the one that a recording found in bursts of three."""
+    log = Loop(skip=2, unit="iterations", burst=3).play("pooo" * 5)
+    assert log == "pooo" * 3 + "|" + "pooo|" * 2
+
+
+def test_a_marker_of_steps_in_turn_with_others_stays() -> None:
+    """An actor's and a critic's steps, two of each in an iteration: none takes two in a row."""
+    log = Loop(skip=2, unit="iterations", burst=2).play("opop" * 4)
+    assert log == "opopopopopo|popo|p"
+
+
+def test_bursts_of_another_optimizer_than_the_marker_are_not_those_of_the_steps() -> None:
+    """The generator, which steps first, marks the steps; the critic's bursts are of its own steps."""
+    loop = Loop(skip=2, fits=lambda _: False)
+    loop.play("opppp" * 8)
+    assert loop.steps.unit == "optimizer"
+    assert loop.steps.around is None
+
+
+def test_an_evaluation_that_waits_for_its_batches_is_no_training() -> None:
+    """All of the 1.1 s behind the last step are waited for batches, which count in no burst."""
+    fetched = 0.0
+    loop = Loop(skip=2, fetched=lambda: fetched)
+    loop.play("oooo")
+    fetched += 1.1
+    loop.now += 1.1
+    assert loop.steps.quiet
+
+
+def test_a_wait_for_a_core_is_no_end_of_a_training() -> None:
+    waited = 0.0
+    loop = Loop(skip=2)
+    loop.steps = Steps(2, lambda: None, lambda: 0, now=lambda: loop.now, working=lambda: loop.now - waited)
+    loop.play("oooo")
+    waited += 5.0
+    loop.now += 5.0
+    assert not loop.steps.quiet
+
+
+def test_a_pause_is_waited_for_as_long_as_it_takes_for_the_user() -> None:
+    """Without a core for most of it: nobody is to wait for 20 s of work."""
+    waited = 0.0
+    loop = Loop(skip=20)
+    loop.steps = Steps(20, lambda: None, lambda: 0, now=lambda: loop.now, working=lambda: loop.now - waited)
+    loop.steps.trains = True
+    loop.play("..oooo")
+    loop.now += 10.4
+    waited += 10.4
+    assert not loop.steps.may_iterate
+
+
+def test_a_wait_for_a_batch_without_a_core_counts_once_and_the_steps_behind_it_take_their_time() -> None:
+    """Steps of 1 s; before the third one the thread waited 5 s for a batch, and for a core at the same time."""
+    fetched = waited = 0.0
+    loop = Loop(skip=20)
+    loop.steps = Steps(
+        20, lambda: None, lambda: 0, now=lambda: loop.now, working=lambda: loop.now - waited, fetched=lambda: fetched
+    )
+    loop.steps.trains = True
+    for number in range(7):
+        loop.now += 1.0
+        if number == 2:
+            loop.now, fetched, waited = loop.now + 5.0, fetched + 5.0, waited + 5.0
+        loop.steps.stepped(0)
+    (bursts,) = (loop.steps._bursts or {}).values()
+    assert [interval for interval, _ in bursts._recent] == [1.0, 0.0, 1.0, 1.0, 1.0, 1.0]

@@ -40,6 +40,16 @@ def collect(times):
 """
 ROLLOUTS = "for _ in range({times}):\n    collect(24)\n    for _ in range(12):\n        update()\n"
 CRITIC = "for _ in range(60):\n    for _ in range(5):\n        update()\n    update(other, second)\n"
+LOGGED = """
+model = nn.Linear(4, 4, device="meta")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(12):
+    for _ in range(20):
+        model(torch.ones(2, 4, device="meta")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    time.sleep(0.2)
+"""
 VALIDATED = "for _ in range(12):\n    for _ in range(20):\n        update()\n    collect({times})\n"
 
 
@@ -49,7 +59,7 @@ def root_of(folder: Path) -> dict[str, Any]:
 
 
 def each_step(root: dict[str, Any], name: str) -> set[int]:
-    """How often an operator or annotation whose name begins so stands in the recorded steps but the first."""
+    """Counts of the operators, or annotations, whose name begins so, that a recorded step holds: one for each that differs."""
     steps = sorted(
         (event["ts"], event["ts"] + event["dur"])
         for event in root["traceEvents"]
@@ -88,6 +98,15 @@ def test_the_end_of_an_epoch_is_a_step_only_where_it_takes_long(tmp_path: Path, 
     if times == 5:
         assert 0.1 < recorded["between_share"] < 0.3
         assert recorded["steps_burst"] == 20
+
+
+def test_steps_of_a_device_that_a_log_line_waits_for_come_in_no_bursts(tmp_path: Path) -> None:
+    """The host launches twenty steps, and waits for all of them as it reads a loss. The meta device stands in for a GPU."""
+    done = record_script(HEAD + LOGGED, tmp_path)
+    recorded = root_of(tmp_path)["advisor"]
+    assert recorded["steps_by"] == "optimizer"
+    assert "between_share" not in recorded
+    assert "bursts" not in done.stderr
 
 
 def test_iterations_are_timed_as_they_were_recorded(tmp_path: Path) -> None:

@@ -14,6 +14,36 @@ from support.recording import needs_torch
 from advisor.trace import read
 
 pytestmark = needs_torch
+STOPPED = """
+import os, sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
+
+
+def worker(rank, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, GLOO_SOCKET_IFNAME="lo")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    model = DistributedDataParallel(torch.nn.Linear(32, 32))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    own = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    if rank == 1:
+        own.start()
+    for step in range(400):
+        model(torch.randn(16, 32)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if rank == 1 and step == 20:
+            own.stop()
+    print("to the end")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    mp.spawn(worker, args=(sys.argv[1],), nprocs=2)
+"""
 SCRIPT = """
 import os, sys
 import torch
@@ -41,13 +71,13 @@ if __name__ == "__main__":
 """
 
 
-def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *options: str, script: str = SCRIPT) -> subprocess.CompletedProcess[str]:
     import socket
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    (folder / "train.py").write_text(SCRIPT)
+    (folder / "train.py").write_text(script)
     command = [sys.executable, "-m", "advisor", "record", "--steps", "2", "--skip", "2", *options, "train.py", port]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
@@ -68,6 +98,19 @@ def test_each_rank_that_a_program_spawns_writes_a_file_of_its_own(tmp_path: Path
         assert trace.frame("operator_calls")["file"].eq("train.py").any()
 
 
+def test_ranks_that_are_to_stop_end_together_once_both_are_recorded(tmp_path: Path) -> None:
+    """The second rank has a profiler of its own for twenty steps, in which the first is recorded."""
+    done = run(tmp_path, "--stop", script=STOPPED)
+    assert done.returncode == 0, done.stderr
+    assert "to the end" not in done.stdout
+    assert "ended behind its recording" not in done.stderr
+    assert "no source lines" not in done.stderr
+    for rank in (0, 1):
+        trace = read(tmp_path / f"train.trace.rank{rank}.json.gz")
+        assert trace.frame("trace").iloc[0]["step_count"] == 2
+        assert trace.frame("operator_calls")["file"].eq("train.py").any()
+
+
 def test_files_of_an_earlier_run_are_kept_without_force(tmp_path: Path) -> None:
     (tmp_path / "train.trace.rank1.json.gz").write_bytes(b"mine")
     done = run(tmp_path)
@@ -80,7 +123,7 @@ def test_files_of_an_earlier_run_are_kept_without_force(tmp_path: Path) -> None:
 def test_a_rank_whose_peer_has_ended_behind_the_recording_ends_too(
     stop: bool, written: bool, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the program is to stop, one rank ends first, and breaks off the exchange that the other waits for."""
+    """One rank ends first, as the program is to stop, and breaks off the exchange that the other waits for."""
     from advisor.record import spawned
     from advisor.record.session import Options
 

@@ -1,0 +1,114 @@
+"""Ranks that end together: where a program is to stop once it is recorded, none ends before all of those that record are done.
+
+One that ended alone would break off what another waits for, which then lacks its stacks, or all of its file. Each rank tells of
+itself in the store by which torch's ranks found one another, and asks nothing that has to be waited for: no collective, which could
+meet one of the program's. Until all are done the program trains on, and what comes is not recorded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+LONGEST = (60.0, 20)
+"""Seconds and steps for which a rank that is done waits for others, until both are over: one step may take another rank as long as
+writing its recording does."""
+_AHEAD = 2
+"""Steps from the one in which it is decided to the one with which all end: ranks that exchange in each are one apart at most."""
+_END = "end"
+
+
+class Store(Protocol):
+    """The part of torch's stores that is used, of which none waits for another rank."""
+
+    def set(self, key: str, value: str) -> object:
+        """Keep a value."""
+
+    def get(self, key: str) -> bytes:
+        """Return a value that is there."""
+
+    def check(self, keys: list[str]) -> bool:
+        """Tell whether values are there."""
+
+
+class Ranks:
+    """The ranks of a program, of *count*, seen from the one *rank*.
+
+    The lowest of those that record decides, once all are done, with which step they end. A store that fails, as the process that
+    serves it has ended, lets the rank end.
+    """
+
+    def __init__(self, store: Store, rank: int, count: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._rank, self._count, self._now = store, rank, count, now
+        self._done_at: float | None = None
+        self._waited = 0  # steps
+        self._last: int | None = None  # the step with which all end
+
+    @property
+    def is_done(self) -> bool:
+        """True once :meth:`done` was called."""
+        return self._done_at is not None
+
+    def begin(self) -> None:
+        """Tell the others that this rank records."""
+        self._tell(f"begun{self._rank}", "1")
+
+    def done(self) -> None:
+        """Tell the others that this rank has nothing left to record."""
+        if self._done_at is None:
+            self._done_at = self._now()
+            self._tell(f"done{self._rank}", "1")
+
+    def may_end(self, step: int) -> bool:
+        """Tell whether this rank, which is done, is to end with the *step* that is over now: its number, alike in all ranks."""
+        if self._done_at is None:
+            return False
+        self._waited += 1
+        if self._now() - self._done_at > LONGEST[0] and self._waited > LONGEST[1]:
+            return True
+        try:
+            return step >= self._decided(step)
+        except Exception:  # noqa: BLE001  (whatever a store raises: it is gone, and the ranks with it)
+            return True
+
+    def _decided(self, step: int) -> float:
+        """Return the step with which all end; infinity while that is not decided."""
+        if self._last is None and self._store.check([_END]):
+            self._last = int(self._store.get(_END))
+        if self._last is None:
+            recording = [rank for rank in range(self._count) if self._store.check([f"begun{rank}"])]
+            if self._rank == recording[0] and all(self._store.check([f"done{rank}"]) for rank in recording):
+                self._last = step + (_AHEAD if len(recording) > 1 else 0)
+                self._store.set(_END, str(self._last))
+        return float("inf") if self._last is None else self._last
+
+    def _tell(self, key: str, value: str) -> None:
+        try:
+            self._store.set(key, value)
+        except Exception:  # noqa: BLE001  (as above: the others wait for a while)
+            return
+
+
+def exchanging(torch: Any) -> bool:
+    """Tell whether this is one of several ranks."""
+    distributed = torch.distributed
+    return bool(distributed.is_available() and distributed.is_initialized())
+
+
+def ranks(torch: Any) -> Ranks | None:
+    """Return the ranks of this program; None where it is alone, or they have no store, as those of MPI."""
+    if not exchanging(torch):
+        return None
+    try:
+        store = torch.distributed.distributed_c10d._get_default_store()
+        prefixed = torch.distributed.PrefixStore("advisor", store)
+        return Ranks(prefixed, torch.distributed.get_rank(), torch.distributed.get_world_size())
+    except Exception:  # noqa: BLE001  (torch's own way to its store differs by version)
+        return None
+
+
+def settle(torch: Any) -> None:
+    """Wait for what this rank has launched on a GPU: else its host would be steps ahead of the other ranks'."""
+    if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.synchronize()
