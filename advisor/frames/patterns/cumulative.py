@@ -126,7 +126,7 @@ def _loops(tree: Tree, outer: Ints, places: Ints) -> list[tuple[Ints, int]]:
 
 
 def _runs(shapes: list[Shape]) -> list[tuple[int, int, int]]:
-    """Stretches of shapes of which each differs from the one before in one dimension, and by as much: first, last (exclusive), which."""
+    """Stretches of shapes of which each differs from the one before in one dimension, by as much: first, end, dimension."""
     found, low, kind = [], 0, (-1, 0)
     for at in range(1, len(shapes) + 1):
         now = _difference(shapes[at - 1], shapes[at]) if at < len(shapes) else None
@@ -166,7 +166,7 @@ class _Calls:
         return texts[place] if place < len(texts) else ""
 
     def dims(self, at: int) -> Shape | None:
-        """Return the dimensions that a reduction names; empty where it names none, None where it names them and they are not known."""
+        """Return the dimensions that a reduction names; empty where it names none, None where they are not known."""
         operands = self.shapes[at]
         if self.names[at] == "aten::dot" or len(operands) < 2 or (_TYPED.match(self.names[at]) and len(operands) == 2):
             return ()
