@@ -59,8 +59,8 @@ SCHEMA = Schema(
         integer("ahead_ns", "ns", "of what is exposed of such a gather: what the computation between the gather before it, of the "
                 "same pass, and its own start would have hidden, had it begun that much earlier; 0 for others"),
         uneven_batches.COLUMN,
-        flag("of_activations", "an all-reduce or reduce-scatter of a group that reduces at least a tenth as much in the forward pass "
-             "as in the backward pass: a model's parts exchange activations and their gradients in it, as in tensor parallelism"),
+        flag("of_activations", "a reduction in a group that reduces in the forward pass at least a tenth of what it does in the "
+             "backward pass: parts of a model exchange activations and their gradients in it, as in tensor parallelism"),
         integer("computed_ns", "ns", "what the busiest device computes in the whole window; the same in each row"),
     ),
 )  # fmt: skip

@@ -515,6 +515,12 @@ def test_notes_that_own_much_are_named_the_longest_first() -> None:
     # One of them that no other fix does away with.
     shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=None))))
     assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
+    # One that goes with the fix of another note, which the screen does not show.
+    shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=["a/Hidden"]))))
+    assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
+    # One whose own fix returns nothing, with or without the others.
+    shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=[]))))
+    assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
     # What the same change does away with is counted with the finding.
     assert "Noted: Not fused" in "\n".join(
         lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], done_by="b/b")))
