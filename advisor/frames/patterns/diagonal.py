@@ -7,6 +7,7 @@ covariance is a number of independent ones.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import numpy as np
@@ -99,7 +100,8 @@ class _Takers:
         host = tree.host
         outer = tree.outermost
         outer = outer[(host.attributes.phase[outer] != BACKWARD) & ~tree.engine[outer]]
-        self._tree, self.nodes, self._calls = tree, outer, set(calls.tolist())
+        self._tree, self.nodes = tree, outer
+        self._calls = dict(zip(calls.tolist(), np.searchsorted(outer, calls).tolist(), strict=True))
         self._step = tree.context.recording.host_step_of(host.start[outer])
         silent = tree.codes_of(moves_no_data)
         writes = tree.codes_of(lambda name: _WRITES.match(name) is not None and not moves_no_data(name))
@@ -108,23 +110,23 @@ class _Takers:
         self._computing = np.cumsum(~self._silent)
         codes, self._of = coded(tree.dims(outer))
         self._operands = [tree.shapes.operands(code) for code in codes.tolist()]
-        self._by_width: dict[int, Ints] = {}
+        self._by_width: dict[int, list[int]] = {}
 
-    def _square(self, width: int) -> Ints:
+    def _square(self, width: int) -> list[int]:
         """Places of those that take, or make, matrices of that width."""
         if width not in self._by_width:
             holds = [any(one[-2:] == (width, width) for one in operands) for operands in self._operands]
             flags = np.array(holds, np.bool_)[self._of]
             flags |= np.isin(self.nodes, list(self._calls))
-            self._by_width[width] = np.flatnonzero(flags)
+            self._by_width[width] = np.flatnonzero(flags).tolist()
         return self._by_width[width]
 
     def _behind(self, call: int, shape: Shape) -> Iterator[tuple[int, int, tuple[Shape, ...]]]:
         """Place, node and operands of those behind a call, in its step and thread, up to where the matrix is written into."""
-        host, at = self._tree.host, int(np.searchsorted(self.nodes, call))
+        host, at = self._tree.host, self._calls[call]
         places = self._square(shape[-1])
-        low, high = np.searchsorted(places, [at + 1, at + 1 + _REACH])
-        for place in places[low:high].tolist():
+        for number in range(bisect_right(places, at), bisect_right(places, at + _REACH)):
+            place = places[number]
             node = int(self.nodes[place])
             if host.thread[node] != host.thread[call] or self._step[place] != self._step[at]:
                 return
@@ -158,7 +160,7 @@ class _Takers:
     def products(self, call: int, shape: Shape) -> tuple[list[int], int]:
         """The first product behind that takes such a matrix, the next on its line between two such; numbers of their results."""
         host, names = self._tree.host, self._tree.context.names
-        before = self._computing[np.searchsorted(self.nodes, call)]
+        before = self._computing[self._calls[call]]
         found: list[int] = []
         given = 0
         for place, node, operands in self._behind(call, shape):
