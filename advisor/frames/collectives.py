@@ -18,8 +18,8 @@ from advisor.frames.optimizers import accumulating
 from advisor.frames.peers import carries, meets, peers
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.unsharding import ahead_ns, units
-from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, inside, union
-from advisor.timeline.calls import BACKWARD, OP
+from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, distinct, fetch, inside, summed, union
+from advisor.timeline.calls import BACKWARD, FORWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
@@ -59,8 +59,13 @@ SCHEMA = Schema(
         integer("ahead_ns", "ns", "of what is exposed of such a gather: what the computation between the gather before it, of the "
                 "same pass, and its own start would have hidden, had it begun that much earlier; 0 for others"),
         uneven_batches.COLUMN,
+        flag("of_activations", "a reduction in a group that reduces in the forward pass at least a tenth of what it does in the "
+             "backward pass: parts of a model exchange activations and their gradients in it, as in tensor parallelism"),
+        integer("computed_ns", "ns", "what the busiest device computes in the whole window; the same in each row"),
     ),
 )  # fmt: skip
+_EXCHANGED = 0.1
+"""Part of what a group reduces in the backward pass from which on what it reduces in the forward pass are no losses and counts."""
 _KINDS = (
     ("all_reduce", re.compile(r"all_?reduce|cross_device_reduce|multimem_all_reduce", re.IGNORECASE)),
     ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),
@@ -159,8 +164,24 @@ def build(context: Context) -> pd.DataFrame:
         "across_stages": context.once(staged).across,
         "ahead_ns": ahead_ns(context, rows, found.gathers, np.asarray(frame["step"], np.int64), phase, alone),
         "uneven_share": _uneven_share(context, np.asarray(frame["step"], np.int64)),
+        "of_activations": _of_activations(context.op_column(teller, "group_name"), codes, sent, phase),
+        "computed_ns": np.full(len(rows), context.ledger.of_extent()["compute"]),
     }
     return pd.DataFrame(frame)
+
+
+def _of_activations(group: Ints, codes: Ints, sent: Ints, phase: Ints) -> Bools:
+    """Flag reductions of groups that also reduce in the forward pass; by their number where a size of the group is not known."""
+    reduces = np.isin(codes, [NAMES.index("all_reduce"), NAMES.index("reduce_scatter")])
+    _, of = coded(group)
+    size = int(of.max(initial=-1)) + 1
+    unknown = summed(of, (reduces & (sent < 0)).astype(np.int64), size) > 0
+    amount = np.where(unknown[of], 1, np.maximum(sent, 0))
+    forward, backward = (
+        summed(of[chosen], amount[chosen], size) for chosen in (reduces & (phase == one) for one in (FORWARD, BACKWARD))
+    )
+    both: Bools = (forward > 0) & (forward >= _EXCHANGED * backward)
+    return reduces & both[of]
 
 
 def _uneven_share(context: Context, step: Ints) -> Floats:

@@ -195,10 +195,15 @@ def of_attention(context: Context, rows: Ints) -> Bools:
     return in_attention(context, rows) | _in_patterns(context, rows, "beside")
 
 
-def _in_patterns(context: Context, rows: Ints, part: Literal["inside", "beside"]) -> Bools:
+def _has_softmax(context: Context) -> bool:
+    """Tell whether an operator is a softmax."""
     softmaxes = np.array([is_softmax(name) for name in context.names], np.bool_)
     host = context.recording.host
-    if not softmaxes.any() or not softmaxes[host.name[host.group == OP]].any():
+    return bool(softmaxes.any() and softmaxes[host.name[host.group == OP]].any())
+
+
+def _in_patterns(context: Context, rows: Ints, part: Literal["inside", "beside"]) -> Bools:
+    if not context.once(_has_softmax):
         return np.zeros(len(rows), np.bool_)
     patterns = context.once(find)
     kinds = np.array([pattern.kind == "attention" for pattern in patterns.kinds for _ in range(len(pattern))], np.bool_)

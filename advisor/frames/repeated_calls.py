@@ -10,7 +10,7 @@ from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.watched import Watched
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Bools, Ints, alike, summed
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -67,6 +67,8 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     What several backward passes run of one graph (a Jacobian, row by row) they would run of the first result's graph as well.
     """
     segments, row = _WATCHED.parts(context)
+    if not len(segments):
+        return segments, row
     again = context.once(_run_again)[_WATCHED.nodes(context)]
     segments, row = segments[~again[row]], row[~again[row]]
     if context.cpu_program:
@@ -89,10 +91,9 @@ def _run_again(context: Context) -> Bools:
     if not len(at):
         return again
     step = context.recording.host_step_of(host.start[node[at]])
-    keys = np.stack([step, number[at], table["forward_thread"][at]], axis=1)
-    _, of, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    _, of = alike(step, number[at], table["forward_thread"][at])
     own = np.full(host.size, -1, np.int64)
-    own[node[at]] = count[of.ravel()] > 1
+    own[node[at]] = np.bincount(of)[of] > 1
     found: Bools = host.flow(own) > 0
     return found
 

@@ -199,7 +199,7 @@ def _reached(part: Elsewhere, tell: Tell) -> str:
 def _calls(calls: Calls) -> str:
     """Say how large and how long collectives on the CPU are, and what makes them slower than the network."""
     median, longest = milliseconds(calls.median_ms), milliseconds(calls.longest_ms)
-    told = f"{counted(calls.count, 'message')}, {median} in the median, at most {longest}"
+    told = f"{counted(max(round(calls.count), 1), 'message')}, {median} in the median, at most {longest}"
     if calls.most_bytes is None or calls.rate is None:
         return told
     told += f"; the largest, of {size(calls.most_bytes)}, at {calls.rate:.2g} GB/s"

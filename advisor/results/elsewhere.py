@@ -20,9 +20,9 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """Collectives on the CPU that are in flight in the recording."""
+    """Collectives of one name on the CPU."""
 
-    count: Annotated[int, doc("How many there are in the recording.")]
+    count: Annotated[float, doc("How many there are in a step (in the window without steps).")]
     median_ms: Annotated[float, doc("The median of their durations.")]
     longest_ms: Annotated[float, doc("The longest.")]
     most_bytes: Annotated[int | None, doc("Size of the largest message; None where shapes or types were not recorded.")]

@@ -58,29 +58,30 @@ def _module(frame: Place) -> str:
     return frame.file.split("/", 1)[0].removesuffix(".py")
 
 
+def _groups(context: Context) -> tuple[tuple[int, Bools, bool], ...]:
+    """Kinds of parts in the order in which they are tried, the nodes that are such, and whether the outermost of them counts."""
+    host, names = context.recording.host, context.once(_names)
+    mark, ranged = names.marks[host.name], names.ranges[host.name]
+    ranges = ((host.group == ANNOTATION) & ~mark & ~names.exchanges[host.name]) | ((host.group == OP) & ranged)
+    return (
+        (FUNCTION, (host.group == PYTHON) & names.functions[host.name], False),
+        (RANGE, ranges, True),
+        (OPERATOR, (host.group == OP) & ~mark & ~ranged, True),
+    )
+
+
 def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
     """Kind of the part that each node is of, and its code: of a phase, else of a name; -1 between all.
 
     A range or an operator around nearly all of the *weight* tells nothing: what it holds is named, and it for the rest.
     """
     host = context.recording.host
-    names = context.once(_names)
     kind, code = np.full(len(node), BETWEEN, np.int64), np.full(len(node), -1, np.int64)
     other, named = kind.copy(), code.copy()
     phase = context.phases(node)
-    mark, ranged = names.marks[host.name], names.ranges[host.name]
-    groups = (
-        (FUNCTION, (host.group == PYTHON) & names.functions[host.name], False),
-        (
-            RANGE,
-            ((host.group == ANNOTATION) & ~mark & ~names.exchanges[host.name]) | ((host.group == OP) & ranged),
-            True,
-        ),
-        (OPERATOR, (host.group == OP) & ~mark & ~ranged, True),
-    )
     training = np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD))
     kind[training], code[training] = PHASE, phase[training]
-    for of, chosen, outermost in groups:
+    for of, chosen, outermost in context.once(_groups):
         left = np.flatnonzero(kind == BETWEEN)
         around = _around(context, node[left], chosen, outermost)
         while outermost and (all_in := _holds_most(fetch(host.name, around), weight[left], weight.sum())) >= 0:

@@ -21,9 +21,13 @@ def in_flight(context: Context, segments: Ints) -> list[Owner]:
     return [Owner(context.names[code], int(total[code])) for code in np.flatnonzero(total).tolist()]
 
 
-def calls(context: Context) -> Calls | None:
-    """Count the collectives of a program on the CPU; None where there are none."""
+def calls(context: Context, name: str) -> Calls | None:
+    """Count the collectives of one name in a program on the CPU, of the steps that count; None where there are none."""
     host, rows = context.recording.host, context.once(nodes)
+    rows = rows[[context.names[code] == name for code in host.name[rows].tolist()]]
+    steps = context.ledger.counted_steps() if context.recording.steps else np.zeros(0, np.int64)
+    if len(steps):
+        rows = rows[np.isin(context.recording.host_step_of(host.start[rows]), steps)]
     if not len(rows):
         return None
     dur = (host.end - host.start)[rows]
@@ -31,7 +35,7 @@ def calls(context: Context) -> Calls | None:
     most = int(sent.max())
     of_largest = float(np.median(dur[sent == most])) if most > 0 else 0.0
     return Calls(
-        count=len(rows),
+        count=len(rows) / max(len(steps), 1),
         median_ms=float(np.median(dur)) / 1e6,
         longest_ms=float(dur.max()) / 1e6,
         most_bytes=most if most > 0 else None,

@@ -81,7 +81,7 @@ def _told(context: Context, cause: str, part: Owner, ms: float) -> Elsewhere:
         most_of_reachable=reached.most,
         reason=reached.reason,
         unknown=reached.unknown,
-        calls=cpu_messages.calls(context) if cause == "communication" and context.cpu_program else None,
+        calls=cpu_messages.calls(context, part.name) if cause == "communication" and context.cpu_program else None,
         kernels=made.kernels,
         short=made.short,
         short_ms=made.short_ms,

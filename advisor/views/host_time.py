@@ -50,7 +50,11 @@ def host_time(context: Context) -> list[HostTime]:
     inside = _inside(context, node, own, kind, code)
     divided = [
         HostTime(
-            where=text(context, *key), kind=_KINDS[key[0]], ms=ns * ms, share=ns / total, inside=inside.get(key[1])
+            where=text(context, *key),
+            kind=_KINDS[key[0]],
+            ms=ns * ms,
+            share=ns / total,
+            inside=inside.get(key[1]) if key[0] == FUNCTION else None,
         )
         for key, ns in sorted(large.items(), key=lambda item: -item[1])
     ]

@@ -7,9 +7,11 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Ints, covered, fetch, union
+from advisor.intervals import Ints, covered, distinct, fetch, union
 from advisor.results.model_time import ModelTime
+from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
+from advisor.timeline.launch_origin import thread_behind
 from advisor.views.kernel_time import mean_step_ns
 from advisor.views.limits import owned
 
@@ -19,13 +21,15 @@ _LEAST = 0.02
 _WRAPPERS = frozenset(
     {"OptimizedModule", "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine", "DDP"}
 )
+_LOSS = re.compile(r"(?:Loss|Criterion)(?:WithLogits)?\d*$")
 _NUMBER = re.compile(r"_\d+$")
 
 
 def model_time(context: Context) -> list[ModelTime]:
-    """Divide steady time of the busiest device among outermost modules, the longest first.
+    """Divide steady time of the busiest device among outermost modules, the longest first; a loss is none.
 
-    A backward pass is its forward's module's. Empty where no modules were recorded, and where one model takes nearly all of it.
+    The kernels of a backward pass are its forward's module's; idle time is of the module that the thread which launches next calls
+    meanwhile. Empty where no modules were recorded, and where one model takes nearly all of it.
     """
     host, ledger = context.recording.host, context.ledger
     if not host.size or not host.module_paths or not len(context.kernel_rows) or context.graphs_underrecorded:
@@ -35,14 +39,8 @@ def model_time(context: Context) -> list[ModelTime]:
     codes = np.array([numbers[name] for name in names], np.int64)
     busy, _ = owned(context)
     kernels = _of_models(host.attributes.module, codes, context.recording.work.launch[context.kernel_rows], busy)
-    idle = np.zeros(len(numbers))
-    if context.idle_trusted:
-        rows = np.flatnonzero(ledger.counted & ledger.through("host", "operator"))
-        module = host.attributes.module
-        calls = np.flatnonzero((module >= 0) & (fetch(module, host.parent) < 0))
-        within = covered(union(ledger.start_ns[rows], ledger.end_ns[rows]), host.start[calls], host.end[calls])
-        idle = np.bincount(codes[module[calls]], within, len(numbers)).astype(np.float64)
-    total = kernels + idle
+    idle = _idle(context, codes, len(numbers)) if context.idle_trusted else np.zeros(len(numbers))
+    total = np.where([_LOSS.search(name) is None for name in numbers], kernels + idle, 0.0)
     order = [at for at in np.argsort(-total, kind="stable").tolist() if total[at] >= _LEAST * ledger.counted_ns]
     if len(order) < 2:
         return []
@@ -50,6 +48,23 @@ def model_time(context: Context) -> list[ModelTime]:
     return [
         ModelTime(model=models[at], kernel_ms=float(kernels[at]) * ms, idle_ms=float(idle[at]) * ms) for at in order
     ]
+
+
+def _idle(context: Context, codes: Ints, size: int) -> Floats:
+    """Sum the idle time in which a thread is in a model's forward pass, and launches what ends it."""
+    host, ledger = context.recording.host, context.ledger
+    rows = np.flatnonzero(ledger.counted & ledger.through("host", "operator"))
+    module = host.attributes.module
+    calls = np.flatnonzero((module >= 0) & (fetch(module, host.parent) < 0))
+    calls = calls[context.phases(calls) != BACKWARD]
+    threads = thread_behind(context, ledger.end_ns[rows])
+    idle = np.zeros(size)
+    for thread in distinct(threads).tolist():
+        waits, called = rows[threads == thread], calls[host.thread[calls] == thread]
+        spans = union(ledger.start_ns[waits], ledger.end_ns[waits])
+        within = covered(spans, host.start[called], host.end[called])
+        idle += np.bincount(codes[module[called]], within, size)
+    return idle
 
 
 def _of_models(module: Ints, codes: Ints, launch: Ints, ns: Floats) -> Floats:
@@ -66,7 +81,16 @@ def _models(paths: list[str]) -> list[str]:
     """
     parts = [_unwrapped(path.split("/")) for path in paths]
     around = {part: path[0] for path in parts for part in path[1:]}
-    return [_NUMBER.sub("", around.get(path[0], path[0])) for path in parts]
+    return [_NUMBER.sub("", _outermost(path[0], around)) for path in parts]
+
+
+def _outermost(part: str, around: dict[str, str]) -> str:
+    """Return the module around a module, around that one and so on, up to one that lies in none, or in what it holds itself."""
+    known = {part}
+    while (above := around.get(part, part)) not in known:
+        known.add(above)
+        part = above
+    return part
 
 
 def _unwrapped(path: list[str]) -> list[str]:

@@ -110,6 +110,43 @@ def a_square_factor_times_itself_is_added() -> TraceBuilder:
     return steps(DIAG, ("aten::mm", [SQUARE, SQUARE]), ("aten::add", [SQUARE, SQUARE, []]))
 
 
+CORNER: list[Step] = [
+    ("aten::slice", [BATCH, [], [], [], []]),
+    ("aten::select", [BATCH, [], []]),
+    ("aten::select", [[64, 16], [], []]),
+    ("aten::copy_", [[64], [64], []]),
+]
+"""``scale[:, 1, 0] = correlation``: views of the matrix, and a copy into the last one."""
+
+
+@quiet
+def a_factor_whose_lower_part_is_filled_in() -> TraceBuilder:
+    solve: Step = ("aten::linalg_solve_triangular", [[1, 64, 16, 16], [1, 64, 16, 1]])
+    return steps(MADE, *CORNER, solve, ("aten::matmul", [BATCH, [64, 16, 1]]), library=NORMAL, within=5)
+
+
+@quiet
+def a_matrix_that_is_written_into_before_its_product() -> TraceBuilder:
+    return steps(MADE, *CORNER, ("aten::matmul", [BATCH, [64, 16, 16]]))
+
+
+# What is written into behind the product was diagonal when it was multiplied.
+@fires(cost_ms=2.0)
+def a_matrix_that_is_written_into_behind_its_product() -> TraceBuilder:
+    return steps(MADE, ("aten::matmul", [BATCH, [64, 16, 16]]), *CORNER)
+
+
+# A copy of another vector into another one, behind a view of the matrix that is only read.
+@fires(cost_ms=2.0)
+def a_matrix_that_is_looked_at_while_something_else_is_written() -> TraceBuilder:
+    chain: list[Step] = [
+        ("aten::select", [BATCH, [], []]),
+        ("aten::exp", [[64, 16]]),
+        ("aten::copy_", [[64, 16], [64, 16], []]),
+    ]
+    return steps(MADE, *chain, ("aten::matmul", [BATCH, [64, 16, 16]]))
+
+
 @quiet
 def matrices_in_no_distribution() -> TraceBuilder:
     return steps(MADE, ("aten::linalg_cholesky", [BATCH]))

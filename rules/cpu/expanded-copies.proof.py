@@ -60,10 +60,46 @@ def a_matrix_of_equal_rows_is_one_matrix() -> TraceBuilder:
     return steps(([32, 32], [0, 1]))
 
 
+def draws(weights: int, count: int, *, replacement: bool = False, rows: int = 512) -> TraceBuilder:
+    """Each row draws so many of so many weights, which all rows share."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step(), b.python("model.py(7): sample"):
+            values = ["", str(count), str(replacement), ""]
+            dims: list[list[int]] = [[rows, weights], [], [], []]
+            with b.op("aten::multinomial", shapes=dims, values=values, strides=[[0, 1], [], [], []], us=2000):
+                pass
+            with b.op("aten::mm", us=8000):
+                pass
+    return b
+
+
 # All but 0.03 ms, 20 ns for each of 10,000 weights and 0.1 us for each of 512 numbers: 1.72 of 2 ms.
 @fires(cost_ms=2.0, op="aten::multinomial", fix="Draw for all rows from the one distribution, with replacement")
 def samples_of_one_distribution_for_each_row() -> TraceBuilder:
+    return draws(10_000, 1)
+
+
+@fires(cost_ms=2.0, op="aten::multinomial")
+def as_many_as_one_likes_with_replacement() -> TraceBuilder:
+    return draws(196, 49, replacement=True, rows=64)
+
+
+@quiet
+def a_quarter_of_the_patches_without_replacement() -> TraceBuilder:
+    """Each row hides 49 of 196 patches: drawn with replacement, 42 or so would be different."""
+    return draws(196, 49, rows=64)
+
+
+@quiet
+def a_number_of_draws_that_was_not_recorded() -> TraceBuilder:
     return steps(([512, 10_000], [0, 1]), name="aten::multinomial")
+
+
+@edge
+def draws_of_which_two_are_the_same_in_one_row_of_a_hundred(over: bool) -> TraceBuilder:
+    """15 draws of 10,500 weights make 105 pairs, of which one in 10,500 is of the same: 1.0 %; of 10,400 weights 1.01 %."""
+    return draws(10_500 if over else 10_400, 15, rows=64)
 
 
 @quiet

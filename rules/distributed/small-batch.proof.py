@@ -8,9 +8,19 @@ GPU = "NVIDIA A100-SXM4-80GB"
 
 
 def steps(
-    reduce_us: int = 30_000, *, backward_us: int = 10_000, kind: str = "all_reduce", phase: str = "backward"
+    reduce_us: int = 30_000,
+    *,
+    backward_us: int = 10_000,
+    kind: str = "all_reduce",
+    phase: str = "backward",
+    activations_us: int = 0,
+    activation_bytes: int = 100_000_000,
+    group: str = "tensor",
 ) -> TraceBuilder:
-    """Four steps of 100 ms: 10 ms of forward, *backward_us* of backward, then a reduction of 100 MB in two messages."""
+    """Four steps of 100 ms: 10 ms of forward, *backward_us* of backward, then a reduction of 100 MB in two messages.
+
+    Before the backward pass another reduction, of *activations_us*, in *group*.
+    """
     b = TraceBuilder(GPU, rank=0, world_size=8)
     for number in range(4):
         with b.step():
@@ -20,6 +30,8 @@ def steps(
                 b.kernel("ampere_sgemm_128x64_tn", us=10_000, at_us=start + 200)
                 if phase == "forward":
                     b.collective(kind, 50_000_000, us=reduce_us, at_us=start + 50_000)
+                if activations_us:
+                    b.collective("all_reduce", activation_bytes, us=activations_us, at_us=start + 50_000, group=group)
             with b.op("MmBackward0", seq=number, fwd_thread=1):
                 b.kernel("ampere_sgemm_128x64_nt", us=backward_us, at_us=start + 10_200)
                 for message in range(2 if phase == "backward" else 0):
@@ -52,6 +64,24 @@ def a_batch_that_takes_longer() -> TraceBuilder:
 @quiet
 def reductions_of_the_forward_pass() -> TraceBuilder:
     return steps(phase="forward")
+
+
+# Of a model whose layers are cut into parts: each layer's activations in the forward pass, and their gradients.
+@quiet
+def a_group_that_also_exchanges_activations() -> TraceBuilder:
+    return steps(activations_us=10_000, group="0")
+
+
+# Losses are averaged for the log in the group that also reduces gradients: 4 of 100,000,000 bytes.
+@fires(cost_ms=30.0, occurrences=8)
+def a_group_that_also_averages_the_loss() -> TraceBuilder:
+    return steps(activations_us=20, activation_bytes=4, group="0")
+
+
+# 10 ms of gradients and 25 of activations, which grow with the batch; 21 are computed.
+@quiet
+def gradients_that_take_less_than_the_computation_beside_activations_that_take_more() -> TraceBuilder:
+    return steps(10_000, activations_us=25_000)
 
 
 @quiet

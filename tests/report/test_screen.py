@@ -515,6 +515,12 @@ def test_notes_that_own_much_are_named_the_longest_first() -> None:
     # One of them that no other fix does away with.
     shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=None))))
     assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
+    # One that goes with the fix of another note, which the screen does not show.
+    shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=["a/Hidden"]))))
+    assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
+    # One whose own fix returns nothing, with or without the others.
+    shown = "\n".join(lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], after=[]))))
+    assert "Noted: Masked, 60.0 ms; Not fused, 12.0 ms\n" in shown
     # What the same change does away with is counted with the finding.
     assert "Noted: Not fused" in "\n".join(
         lines(analysis(finding("b/b"), *notes[:2], replace(notes[2], done_by="b/b")))
@@ -707,7 +713,7 @@ def test_what_the_cpu_does_takes_the_room_of_fixes_that_return_less(high_ms: flo
 
 
 def test_unknown_limits_leave_the_screen_for_what_the_cpu_does() -> None:
-    """What is in no finding takes three lines with the reason and one without; of 34 findings take 27, four others as many."""
+    """Three findings leave room for three lines with the reason why a limit is not known; four long ones for one line without."""
     part = Elsewhere(cause="compute", where="aten::mm", ms=20.0, unknown="of a reason that takes lines " * 5)
     made = analysis(*(cheap(50.0, at) for at in range(4)))
     parts = [HostTime(where="backward", kind="phase", ms=40.0, share=1.0)]

@@ -12,6 +12,7 @@ from advisor.report import Options, render
 from advisor.report.redact import redact
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
+from advisor.timeline.calls import PHASES
 
 A100 = "NVIDIA A100-SXM4-40GB"
 KERNEL = "ampere_sgemm_128x64_nn"
@@ -102,6 +103,24 @@ def test_a_training_step_is_divided_by_phase_before_functions(tmp_path: Path) ->
         "app/train.py:10 forward": pytest.approx(305, abs=3),
         "optimizer": pytest.approx(205, abs=3),
     }
+
+
+def test_a_phase_names_no_function_whose_name_happens_to_have_its_number(tmp_path: Path) -> None:
+    """The function is the third name of the trace, as the optimizer is the third phase; it spends its time in json.dumps."""
+    b = builder()
+    for _ in range(3):
+        with b.python("app/train.py(10): forward"):
+            with b.python("/usr/lib/python3.11/json/__init__.py(183): dumps"):
+                b.idle(us=300)
+            b.kernel(KERNEL, us=1)
+        with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_"):
+            b.idle(us=501)
+            b.kernel(KERNEL, us=1)
+        b.sync()
+    trace = advisor.read(str(b.write(tmp_path / "t.json")))
+    assert trace.context.names.index("app/train.py(10): forward") == PHASES.index("optimizer")
+    inside = {part.where: part.inside for part in advisor.analyze(trace).summary.host_time}
+    assert inside == {"app/train.py:10 forward": "json.dumps", "optimizer": None}
 
 
 def test_without_functions_it_is_divided_by_ranges_and_operators(tmp_path: Path) -> None:

@@ -91,6 +91,74 @@ def test_idle_time_inside_of_a_model_s_call_is_its_own(tmp_path: Path) -> None:
     assert found["Decoder"].idle_ms == pytest.approx(0.0, abs=0.2)
 
 
+def test_idle_time_in_the_backward_pass_is_in_no_call_of_a_model(tmp_path: Path) -> None:
+    """Of each step the GPU waits 3 ms in the encoder's call, and 2 in an operator of its backward pass."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=0, latency_us=0)
+    for number in range(3):
+        with b.step():
+            with b.module("Encoder_0"):
+                b.idle(us=3000)
+                with b.op("aten::mm", us=100, seq=2 * number):
+                    b.kernel(GEMM, us=1000)
+            with b.module("Decoder_0"), b.op("aten::mm", us=100, seq=2 * number + 1):
+                b.kernel(GEMM, us=4000)
+            b.idle(us=5000)
+            with b.backward("MmBackward0", 2 * number):
+                b.idle(us=2000)
+                with b.op("aten::mm", us=100):
+                    b.kernel(GEMM, us=1000)
+            b.idle(us=1000)
+    found = {part.model: part for part in advisor.analyze(str(b.write(tmp_path / "t.json"))).summary.model_time}
+    assert found["Encoder"].kernel_ms == pytest.approx(2.0, abs=0.01)
+    assert found["Encoder"].idle_ms == pytest.approx(3.0, abs=0.2)
+
+
+def test_idle_time_is_of_the_thread_that_launches_next(tmp_path: Path) -> None:
+    """For 3 ms the main thread is in the encoder's call, and launches then; a second one is in the actor's, and launches later."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=0, latency_us=0)
+    for number in range(3):
+        start = 10_000 * number
+        with b.step():
+            b.seek(start)
+            with b.thread(77, join=False), b.module("Actor_0"):
+                b.idle(us=3500)
+                with b.op("aten::mm", us=100):
+                    b.kernel(GEMM, us=1000, stream=8)
+            with b.module("Encoder_0"):
+                b.idle(us=3000)
+                with b.op("aten::mm", us=100):
+                    b.kernel(GEMM, us=1000)
+            b.seek(start + 10_000)
+    found = {part.model: part for part in advisor.analyze(str(b.write(tmp_path / "t.json"))).summary.model_time}
+    assert found["Encoder"].idle_ms == pytest.approx(3.0, abs=0.2)
+    assert found["Actor"].idle_ms == pytest.approx(0.0, abs=0.2)
+
+
+def test_a_loss_is_no_model(tmp_path: Path) -> None:
+    assert of(pipeline(("Net", 9_000), ("CrossEntropyLoss", 1000)), tmp_path) == []
+    assert of(pipeline(("Net", 8_000), ("LabelSmoothingCriterion", 1000), ("Critic", 1000)), tmp_path) == [
+        ("Net", 8.0),
+        ("Critic", 1.0),
+    ]
+
+
+def test_a_model_within_a_model_within_a_model_is_the_outermost_one_s(tmp_path: Path) -> None:
+    """Each is called by the one around it, and once alone: Trainer calls Net, Net calls Block."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            for path in (
+                ("Trainer_0", "Net_0"),
+                ("Net_0", "Block_0"),
+                ("Block_0", "Linear_0"),
+                ("Teacher_0", "Linear_1"),
+            ):
+                with b.module(path[0]), b.module(path[1]), b.op("aten::mm"):
+                    b.kernel(GEMM, us=1000)
+            b.sync()
+    assert of(b, tmp_path) == [("Trainer", 3.0), ("Teacher", 1.0)]
+
+
 def test_reports_say_it_in_a_line() -> None:
     parts = [
         ModelTime(model="Transformer", kernel_ms=171.0, idle_ms=1.0),

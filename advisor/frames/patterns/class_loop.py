@@ -18,6 +18,7 @@ from advisor.frames.patterns.operands import keys, owned
 from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, size_of
 from advisor.intervals import Ints
 from advisor.timeline.calls import BACKWARD
+from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
 _EQUAL = frozenset({"aten::eq", "aten::ne"})
@@ -101,7 +102,7 @@ def _time(tree: Tree, of: Ints, inside: Pairs, ops: Pairs, python: Pairs, count:
     """ns that each loop takes: on the CPU what it owns, on a GPU the longer of its work and of the calls that Python makes."""
     context = tree.context
     if context.cpu_program:
-        cost = context.ledger.cost(len(context.op_rows), "compute", "communication")
+        cost = context.ledger.cost(len(context.op_rows), *OWNED)
         return ops.total(cost, count) + python.total(context.ledger.dur_ns, count)
     hosts = np.zeros(count, np.int64)
     nodes = np.flatnonzero((of >= 0) & np.isin(np.arange(len(of)), tree.outermost))

@@ -33,6 +33,8 @@ _DRAWS = "aten::multinomial"
 """Draws from rows of weights, which are of one distribution where the rows are equal: all can be drawn from it at once."""
 _CALL_NS, _WEIGHT_NS, _DRAW_NS = 30_000.0, 20.0, 100.0
 """Time of drawing with replacement from one row of weights: of the call, for each weight, for each draw."""
+_TWICE = 0.01
+"""Of rows in which drawing with replacement takes one of equal weights twice: of more it is another sample."""
 _LEAST = 4
 """Copies from which on they are counted."""
 _MOST = 200_000
@@ -55,12 +57,17 @@ def expanded_copies(tree: Tree) -> Occurrences | None:
     first, of = alike(*keys)
     kinds = zip(*(key[first].tolist() for key in keys), strict=True)
     copies = np.array([_copies(tree, *kind) for kind in kinds], np.int64)[of]
-    nodes, copies = nodes[copies >= _LEAST], copies[copies >= _LEAST]
+    drawn = tree.codes_of(_DRAWS.__eq__)[host.name[nodes]]
+    left = np.zeros(len(nodes))
+    left[drawn & (copies >= _LEAST)] = _left_of_draws(tree, nodes[drawn & (copies >= _LEAST)])
+    kept = (copies >= _LEAST) & np.isfinite(left)
+    nodes, copies, drawn, left = nodes[kept], copies[kept], drawn[kept], left[kept]
     if not len(nodes):
         return None
     marks, late = Pairs(np.arange(len(nodes)), nodes), np.ones(len(nodes), np.bool_)
     work = NOTHING if on_cpu else launched(tree, marks, backward=late)
-    part = np.where(host.name[nodes] == _code(tree), _not_drawn(tree, nodes), 1 - 1 / copies)
+    took = np.maximum(host.end[nodes] - host.start[nodes], 1)
+    part = np.where(drawn, np.maximum(1 - left / took, 0), 1 - 1 / copies)
     return Occurrences(
         kind="expanded",
         node=nodes,
@@ -110,20 +117,15 @@ def _on_cpu(name: str) -> bool:
     return name == _DRAWS or _MATRICES.match(name) is not None
 
 
-def _code(tree: Tree) -> int:
-    """Code of the name of draws; -1 where there are none."""
-    found = np.flatnonzero(tree.codes_of(_DRAWS.__eq__))
-    return int(found[0]) if len(found) else -1
-
-
-def _not_drawn(tree: Tree, nodes: Ints) -> Floats:
-    """Part of the time of draws from equal rows that drawing from one of them, with replacement, spares."""
-    took = tree.host.end[nodes] - tree.host.start[nodes]
+def _left_of_draws(tree: Tree, nodes: Ints) -> Floats:
+    """Time of drawing from one row with replacement, in place of draws from equal rows; infinite where that is another sample."""
+    left = np.full(len(nodes), np.inf)
     concrete = tree.context.op_column(nodes, "concrete").tolist()
-    left = np.zeros(len(nodes))
-    for at, (dims, told) in enumerate(zip(tree.dims(nodes).tolist(), concrete, strict=True)):
-        rows, weights = (*tree.shapes.operands(dims)[0], 1, 1)[:2]
-        draws = (numbers(tree.texts(told), 1) or (1,))[0]
-        left[at] = _CALL_NS + _WEIGHT_NS * weights + _DRAW_NS * rows * draws
-    spared: Floats = np.maximum(1 - left / np.maximum(took, 1), 0)
-    return spared
+    for at, (dims, code) in enumerate(zip(tree.dims(nodes).tolist(), concrete, strict=True)):
+        rows, weights = tree.shapes.operands(dims)[0][-2:]
+        texts = tree.texts(code)
+        draws = (numbers(texts, 1) or (0,))[0]
+        replaced = texts is not None and texts[2:3] == ["True"]
+        if draws and (replaced or draws * (draws - 1) <= 2 * weights * _TWICE):
+            left[at] = _CALL_NS + _WEIGHT_NS * weights + _DRAW_NS * rows * draws
+    return left

@@ -14,6 +14,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD
+from advisor.timeline.ledger import OWNED
 
 _NAMES = frozenset({"aten::conv1d", "aten::convolution"})
 _BACKWARD = "aten::convolution_backward"
@@ -53,7 +54,7 @@ def fourier_convolutions(tree: Tree) -> Occurrences | None:
     nodes, told, back = nodes[~trained], told[~trained], back[~trained]
     if not len(nodes):
         return None
-    took = ops.total(tree.context.ledger.cost(len(tree.context.op_rows), "compute", "communication"), len(nodes))
+    took = ops.total(tree.context.ledger.cost(len(tree.context.op_rows), *OWNED), len(nodes))
     left = _CALL_NS + np.where(back, _BACK_NS, _NS) * told.prod(axis=1)
     return Occurrences(
         kind="fourier-convolution",

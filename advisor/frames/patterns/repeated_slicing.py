@@ -20,6 +20,7 @@ from advisor.frames.patterns.operands import leading
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
 from advisor.timeline.calls import BACKWARD
+from advisor.timeline.ledger import OWNED
 
 _NODE = r"(?:Slice|Select|Narrow|Index|IndexSelect|MaskedSelect|Gather|Take|Diagonal|Embedding)Backward\d*$"
 _ENGINE = re.compile(r"^autograd::engine::evaluate_function: " + _NODE)
@@ -195,7 +196,7 @@ def _tables(tree: Tree, dims: Ints) -> Ints:
     """For lookups by their arguments one code for each shape of a table, whatever is looked up."""
     codes, of = coded(dims)
     first: dict[tuple[int, ...], int] = {}
-    known = [first.setdefault(tree.shapes.operands(code)[0], code) for code in codes.tolist()]
+    known = [first.setdefault((*tree.shapes.operands(code), ())[0], code) for code in codes.tolist()]
     return np.array(known, np.int64)[of]
 
 
@@ -263,7 +264,7 @@ def _on_cpu(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints, back: _Backwar
     host, size = tree.host, len(groups)
     below = tree.ops_below(back.node)
     backward = Pairs(back.row[below.row], below.index)
-    cost = tree.context.ledger.cost(len(tree.context.op_rows), "compute", "communication")
+    cost = tree.context.ledger.cost(len(tree.context.op_rows), *OWNED)
     kept = np.bincount(backward.row, cost[backward.index] * (1 - back.spared[below.row]), size)
     views = tree.codes_of(lambda name: _VIEWS.match(name) is not None)
     has = (sliced.forward >= 0) & views[host.name[np.maximum(sliced.forward, 0)]]

@@ -29,6 +29,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints, coded
 from advisor.timeline.calls import BACKWARD
+from advisor.timeline.ledger import OWNED
 
 _MAKERS = frozenset(
     f"aten::{name}"
@@ -98,7 +99,7 @@ def repeated_copies(tree: Tree) -> Occurrences | None:
     rate = _beside(tree, copies)
     eased = np.flatnonzero(rate > 0)
     beside = worked(tree, Pairs(eased, copies.taker[eased]), backward=copies.use == INDEX)
-    cost = tree.context.ledger.cost(len(tree.context.op_rows), "compute", "communication")
+    cost = tree.context.ledger.cost(len(tree.context.op_rows), *OWNED)
     whole, more = own.total(cost, count), beside.total(cost, count)
     part = (whole + rate * more) / np.maximum(whole + more, 1)
     return _copied(tree, copies, NOTHING, join(own, beside), part)

@@ -21,6 +21,7 @@ from advisor.frames.patterns.operands import leading, numbers
 from advisor.frames.patterns.tree import Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct, summed
+from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
 LEAST = 8
@@ -198,7 +199,7 @@ def owned(tree: Tree, of: Ints, own: Ints, rate: Floats, count: int) -> tuple[Pa
 def _cost(tree: Tree, ops: Pairs, python: Pairs) -> Floats:
     """ns of each row of *ops*, with the Python that leads to it, in order of *ops*."""
     context = tree.context
-    own = context.ledger.cost(len(context.op_rows), "compute", "communication").astype(np.float64)
+    own = context.ledger.cost(len(context.op_rows), *OWNED).astype(np.float64)
     segments, behind = operator_calls.python(context)
     led = np.isin(segments, python.index)
     own += summed(behind[led], context.ledger.dur_ns[segments[led]], len(own))

@@ -782,7 +782,8 @@ def _noted(analysis: Analysis, shown: Sequence[Finding], width: int, least: floa
     if not notes:
         return []
     told = f"Noted: {'; '.join(f'{clean(one.title)}, {duration(one.cost_ms)}' for one in notes)}"
-    with_others = all(one.after for one in notes)
+    above = {finding.rule for finding in shown}
+    with_others = all(one.after and set(one.after) <= above for one in notes)
     return _wrapped(f"{told} (gone with the fixes above)" if with_others else told, width)
 
 
