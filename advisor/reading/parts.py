@@ -117,7 +117,7 @@ def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | Non
 
 
 def least_bytes(source: Source, *, early: bool) -> int:
-    """Return the bytes of text from which on a process is worth while, one that starts *early* for text that it need not inflate."""
+    """Return the bytes of text from which on a process is worth while: fewer where it starts *early* and has nothing to inflate."""
     return machine.part_bytes() // (_EARLY if early and source.plain else 1)
 
 
