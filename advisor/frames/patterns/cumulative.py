@@ -165,12 +165,15 @@ class _Calls:
         texts = self._tree.texts(self._concrete[at]) or []
         return texts[place] if place < len(texts) else ""
 
-    def dims(self, at: int) -> Shape | None:
-        """Return the dimensions that a reduction names; empty where it names none, None where they are not known."""
-        operands = self.shapes[at]
-        if self.names[at] == "aten::dot" or len(operands) < 2 or (_TYPED.match(self.names[at]) and len(operands) == 2):
-            return ()
-        return numbers(self._tree.texts(self._concrete[at]), 1)
+    def reduces(self, at: int, axis: int) -> bool:
+        """Tell whether a reduction takes one tensor, or a product of two, and reduces that dimension of it."""
+        name, operands = self.names[at], self.shapes[at]
+        if name in ("aten::max", "aten::min") and len([one for one in operands if one]) > 1:
+            return False  # the larger ones of two tensors
+        if name == "aten::dot" or len(operands) < 2 or (_TYPED.match(name) and len(operands) == 2):
+            return True
+        named, size = numbers(self._tree.texts(self._concrete[at]), 1), len(operands[0])
+        return size == 1 or (named is not None and (not named or axis in {dim % size for dim in named}))
 
     def takes_numbers_alone(self, at: int, shape: Shape) -> bool:
         """Tell whether an operator takes tensors as large as a shape, and numbers that are written down, and nothing else."""
@@ -201,12 +204,9 @@ def _one_sequence(tree: Tree, outer: Ints, turns: Ints, axis: int) -> bool:
 
 def _made_of(calls: _Calls, low: int, at: int, axis: int) -> tuple[tuple[Shape, ...], tuple[str, ...]] | None:
     """Return the tensors that the operand of a reduction is cut out of, and the places that are picked; None where it is not."""
-    operands = calls.shapes[at]
-    shape, named = operands[0], calls.dims(at)
-    if named is None or (len(shape) > 1 and named and axis not in {dim % len(shape) for dim in named}):
+    if not calls.reduces(at, axis):
         return None
-    if calls.names[at] in ("aten::max", "aten::min") and len([one for one in operands if one]) > 1:
-        return None  # the larger ones of two tensors
+    shape = calls.shapes[at][0]
     cut: list[Shape] = []
     picked: list[str] = []
     for place in range(at - 1, low - 1, -1):
