@@ -22,12 +22,12 @@ from advisor.results.kernel_time import KernelTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
-LINES, LINES_OF_RANKS = 34, 40
+LINES, LINES_OF_RANKS = 38, 40
 MOST = 10
 """Findings that are listed; of more, the rest is counted."""
 _MARGIN = 10
 _NARROW = 80
-"""Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
+"""Columns from which on the page keeps its number of lines; below, a fifth as many more are allowed."""
 _NEAR = 0.8
 """Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
 _APART = 0.02
@@ -146,7 +146,7 @@ def _with_place(entries: list[_Entry], room: int) -> tuple[int, int]:
 
 
 def _most(lines: int, width: int) -> int:
-    return lines if width >= _NARROW else lines + lines // 3
+    return lines if width >= _NARROW else lines + lines // 5
 
 
 def _page(
