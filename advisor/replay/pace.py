@@ -106,8 +106,8 @@ def clause(context: Context, claim: Claim) -> str:
     if _by_chance(claim):
         return (
             "; the lower end is what curing this rank alone is sure to return: nothing, as it waits for others for "
-            f"{100 * found.wait_share:.0f} % of the time, so that these are late too, and may hold the collectives that it came last "
-            "into; the upper one is for all ranks cured"
+            f"{100 * found.wait_share:.0f} % of the time, so that these are late too, and may hold the collectives that it came "
+            "last into; the upper one is for all ranks cured"
         )
     some = "most" if found.last_share < _HALF else "some"
     return (

@@ -6,8 +6,8 @@ With ``transOut`` the weights' rows lie along the grid's x, a tile's height each
 as wide as the model, the second as wide as what the first gave, half of its rows where these are gated. The grid is as tall
 as the batch may need: a tile for each expert, and one more for each width of a tile that is left (getMaxNumCtasInBatchDim of
 trtllm's routing), which tells how many experts a token goes to. Which of them are touched stands in no trace: with tokens
-that go to all alike, nearly all from some rows an expert on. No kernel is faster than its limit: where one takes less than reading so
-many would, as few as one token touches are counted.
+that go to all alike, nearly all from some rows an expert on. No kernel is faster than its limit: where one takes less than
+reading so many would, as few as one token touches are counted.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _NAME = re.compile(
 )
 _GATED = re.compile(r"swiglu|geglu", re.IGNORECASE)
 _LAYERS = frozenset({"vllm::moe_forward", "vllm::moe_forward_shared"})
+_AXES = 3
 _BITS = {"E4m3": 8, "E2m1": 4, "Int4": 4, "Bfloat16": 16, "Fp16": 16}
 _BLOCKS = {"MxE4m3": 32, "MxE2m1": 32, "MxInt4": 32, "E2m1": 16}
 """Numbers that share a scale of a byte, where the name does not say."""
@@ -68,16 +69,16 @@ def expert_products(context: Context) -> Products:
     for layer in distinct(around[around >= 0]).tolist():
         kernels = mine[around == layer]
         kernels = kernels[np.argsort(work.start[rows[kernels]], kind="stable")]
-        operands = _list(recording.recorded.raws[_dims(context, layer)])
+        operands = _shapes(recording.recorded.raws[_dims(context, layer)])
         hidden, logits = operands[:2] if len(operands) > 1 else ([], [])
         if len(hidden) != 2 or len(logits) != 2 or hidden[0] != logits[0]:
             continue
         width: int | None = hidden[1]
         for kernel in kernels.tolist():
             match = matches[int(work.name[rows[kernel]])]
-            grid = _list(recording.recorded.raws[recording.tables["kernel"]["grid"][work.row[rows[kernel]]]])
-            height = grid[0] * int(match["high"]) if len(grid) == 3 else 0
-            topk = _picked(hidden[0], logits[1], grid[1] if len(grid) == 3 else 0, int(match["wide"]))
+            grid = _grid(recording.recorded.raws[recording.tables["kernel"]["grid"][work.row[rows[kernel]]]])
+            height = grid[0] * int(match["high"])
+            topk = _picked(hidden[0], logits[1], grid[1], int(match["wide"]))
             if width is None or not topk or not height:
                 break
             found[kernel] = _product(match, hidden[0], logits[1], topk, height, width)
@@ -92,13 +93,21 @@ def _dims(context: Context, node: int) -> int:
     return int(context.recording.tables["op"]["dims"][context.recording.host.row[node]])
 
 
-def _list(raw: bytes) -> list[list[int]] | list[int]:
-    """Return a list of a trace; an empty one for anything else."""
+def _shapes(raw: bytes) -> list[list[int]]:
+    """Return the shapes of operands; none where one is a list of tensors."""
     try:
-        found = msgspec.json.decode(raw) if raw else []
+        return msgspec.json.decode(raw, type=list[list[int]]) if raw else []
     except msgspec.DecodeError:
         return []
-    return found if isinstance(found, list) else []
+
+
+def _grid(raw: bytes) -> list[int]:
+    """Return a grid of three; [0, 0, 0] for anything else."""
+    try:
+        found = msgspec.json.decode(raw, type=list[int]) if raw else []
+    except msgspec.DecodeError:
+        found = []
+    return found if len(found) == _AXES else [0] * _AXES
 
 
 def _picked(tokens: int, experts: int, tall: int, wide: int) -> int:

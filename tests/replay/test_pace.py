@@ -79,8 +79,8 @@ def test_stops_make_a_rank_wait_for_no_more_than_all_others_are_stopped(ranks: i
 def test_stops_of_one_rank_return_nothing_for_sure_where_others_are_late_as_well(others_late: bool) -> None:
     """In each step the thread stops for 5 ms with the GPU idle, before a collective into which the rank came last.
 
-    With three of the others lasting 3 ms longer than the exchange of 1 ms takes, other ranks are late as well, and may hold that one
-    just as long. Where none does, no rank but this one is late: half of 5 ms a step come back at the least.
+    With three of the others lasting 3 ms longer than the exchange of 1 ms takes, other ranks are late as well, and may hold that
+    one just as long. Where none does, no rank but this one is late: half of 5 ms a step come back at the least.
     """
     b = TraceBuilder(A100, world_size=8, rank=0, host_us=2, latency_us=0, with_stack=False)
     for number in range(4):

@@ -683,7 +683,9 @@ def test_lines_that_hold_much_each_are_the_place_together() -> None:
 
 def spread_over_a_library() -> Finding:
     parts = [("hub/hooks.py:3 call", 0.4), ("hub/hooks.py:68 rotate", 0.22), ("hub/nn/mlp.py:9 forward", 0.15)]
-    through = [Through(library=library, share=part) for library, part in [("torch/nn/functional.py:9 linear", 0.2), *parts]]
+    through = [
+        Through(library=library, share=part) for library, part in [("torch/nn/functional.py:9 linear", 0.2), *parts]
+    ]
     place = replace(finding().where[0], library=None, module=None, op=None, share=1.0, through=through)
     return finding("a/b", where=[place])
 
@@ -704,11 +706,15 @@ def test_where_lines_are_left_the_places_behind_the_first_are_said() -> None:
 
 
 def test_the_places_behind_the_first_take_no_line_from_a_finding() -> None:
-    many = [replace(spread_over_a_library(), rule=f"a/b{at}") for at in range(12)]
-    crowded = lines(analysis(*many))
-    assert len(crowded) <= screen.LINES
-    assert not any("also :68" in line for line in crowded)
-    assert sum(" HIGH " in line for line in crowded) == screen.MOST
+    one = spread_over_a_library()
+    place = one.where[0]
+    twin = replace(one, where=[replace(place, through=place.through[:2])])  # of which no other is known
+    assert screen.places_behind(twin) == ""
+    with_others, without = (lines(analysis(*(replace(of, rule=f"a/b{at}") for at in range(12)))) for of in (one, twin))
+    assert len(with_others) <= screen.LINES
+    assert any("also :68" in line for line in with_others)
+    for part in (" HIGH ", "hub/hooks.py:3 call (40 %)", "→ Load in workers"):
+        assert sum(part in line for line in with_others) == sum(part in line for line in without) > 0
 
 
 def waiting(total: float, *findings: Finding) -> list[str]:

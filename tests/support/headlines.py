@@ -162,7 +162,7 @@ EMPTY = """{"schemaVersion": 1, "traceEvents": [
 
 
 def replays_that_lack_work() -> TraceBuilder:
-    """Four steps of 100 ms: replays of a forward and a backward graph of which 10 ms each are recorded, and a copy that waits for them."""
+    """Four steps of 100 ms: replays of two graphs of which 10 ms each are recorded, and a copy that waits for them."""
     b = TraceBuilder(host_us=10, latency_us=0)
     for step in range(4):
         start = 100_000 * step

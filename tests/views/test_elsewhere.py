@@ -353,7 +353,8 @@ def test_reports_say_it_in_one_line_a_cause_after_the_other() -> None:
 
 
 def test_of_a_place_with_some_kernels_of_unknown_limits_nearness_lies_between_bounds(tmp_path: Path) -> None:
-    # Of 10 ms in the layer 8 are products whose weights, 214 and 107 MB, and rows take an H100 under 0.12 ms; of 2 ms nothing is known.
+    # Of 10 ms in the layer 8 are products whose weights, 214 and 107 MB, and rows take an H100 under 0.12 ms; of 2 ms
+    # nothing is known.
     name = "bmm_{}_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_rM_TN_transOut_{}dynBatch_sm100f"
     b = TraceBuilder("NVIDIA H100 80GB HBM3")
     for _ in range(3):

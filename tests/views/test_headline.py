@@ -443,8 +443,8 @@ def test_replays_that_lack_work_are_named_by_what_launched_them_not_by_what_wait
 
 @pytest.mark.real
 def test_a_wait_for_replays_that_were_not_recorded_is_no_place() -> None:
-    # By the raw file: of the idle time of a step over 60 ms lie between work of the last replay that CompiledFunctionBackward launches,
-    # while the host waits in cudaMemcpyAsync under ## sparse_data_dist ##.
+    # By the raw file: of the idle time of a step over 60 ms lie between work of the last replay that CompiledFunctionBackward
+    # launches, while the host waits in cudaMemcpyAsync under ## sparse_data_dist ##.
     found = real_analysis("audited/a100_dlrm_rank0of16").headline
     assert found is not None
     assert "launched in CompiledFunctionBackward (86 ms)" in found.text
