@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, covered
 from advisor.replay.effect import Keep
-from advisor.replay.graph import LATE_NS, Graph, previous_end
+from advisor.replay.graph import LATE_NS, Floats, Graph, previous_end
 from advisor.replay.pricing import Replay
 from advisor.replay.steady import clock
 from advisor.roofline.limits import limits
@@ -55,6 +55,13 @@ def _between(context: Context, graph: Graph) -> Ints:
     return np.where(queued, np.maximum(begun - before, 0), 0)
 
 
+def _once(context: Context, graph: Graph) -> Floats:
+    """The part of each think time that is start-up behind which the device had work: it owns nothing, and yet happens once."""
+    spans = context.once(clock).spans(context.waits.startup.spans())
+    begin = graph.start - np.maximum(graph.think, 0)
+    return np.clip(covered(spans, begin, graph.start) / np.maximum(graph.think, 1), 0.0, 1.0)
+
+
 def _step_ns(replay: Replay, times: npt.NDArray[np.float64], between: Ints) -> float:
     """Replay the step with each kernel in the time given for it, where that is known and shorter, and what is *between* them."""
     assert replay.graph is not None
@@ -66,4 +73,5 @@ def _step_ns(replay: Replay, times: npt.NDArray[np.float64], between: Ints) -> f
     left[rows] = np.where(np.isnan(times), 1.0, np.minimum(times / dur, 1.0))
     keep = Keep.all_of(replay.graph)
     keep.dur = left[replay.graph.work] + between / np.maximum(replay.graph.dur, 1)
+    keep.think *= 1 - _once(context, replay.graph)
     return replay.step_ns(replay.run(keep)[1])

@@ -29,12 +29,23 @@ def own(context: Context, claim: Claim) -> float:
     found = None if claim.rule.match.frame in _OF_RANKS else context.once(rank_waits)
     if found is None or not found.holds:
         return 1.0
+    if _by_chance(claim):
+        return 0.0
     known, ledger = context.once(told), context.ledger
     dur = ledger.dur_ns[claim.segments]
     next_one = np.searchsorted(context.recording.work.start[known.work], ledger.start_ns[claim.segments])
     # Behind the last of them there is nobody to wait for.
     counts = np.append(known.last, True)[next_one]
     return float(dur[counts].sum() / dur.sum()) if dur.sum() else found.last_share
+
+
+def _by_chance(claim: Claim) -> bool:
+    """Tell whether what goes are stops of this rank's thread, and others' stop as well, at moments of their own.
+
+    Those may hold the same collectives for as long: when the second to last rank comes, this rank's trace does not say.
+    """
+    replay = claim.rule.replay
+    return replay is not None and bool(replay.late) and claim.rule.match.frame == "gaps"
 
 
 def late_ns(context: Context, claim: Claim) -> int:
@@ -92,6 +103,12 @@ def clause(context: Context, claim: Claim) -> str:
     found = context.once(rank_waits)
     if found is None or not found.holds or claim.rule.match.frame in _OF_RANKS:
         return ""
+    if _by_chance(claim):
+        return (
+            "; the lower end is what curing this rank alone is sure to return: nothing, as it waits for others for "
+            f"{100 * found.wait_share:.0f} % of the time, so that these are late too, and may hold the collectives that it came "
+            "last into; the upper one is for all ranks cured"
+        )
     some = "most" if found.last_share < _HALF else "some"
     return (
         f"; this rank waits for others in {some} collectives: it came last, or beside the last, into "

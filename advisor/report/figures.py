@@ -633,9 +633,9 @@ def first_place(place: Place) -> str:
     """
     user = user_frame(place)
     library = place.library
-    if not library and (part := next((one for one in place.through if _telling(one.library)), None)) is not None:
+    if not library and (part := next((one for one in place.through if telling(one.library)), None)) is not None:
         library = f"{part.library} ({100 * part.share:.0f} %) and others"
-    if not user or not library or not _telling(library):
+    if not user or not library or not telling(library):
         return user or place.library or place.module or operator(place)
     told = f"{library}, from {user}"
     short = user_frame(msgspec.structs.replace(place, file=(place.file or "").rsplit("/", 1)[-1]))
@@ -653,7 +653,7 @@ _LINE = 78
 _GENERATED = ("torchinductor", "<")
 
 
-def _telling(library: str) -> bool:
+def telling(library: str) -> bool:
     """Tell whether a frame is a library's of models or data: torch's own, Python's and generated code stand on every stack."""
     top = library.partition(":")[0].partition("/")[0].removesuffix(".py")
     return top != "torch" and top not in sys.stdlib_module_names and not library.startswith(_GENERATED)

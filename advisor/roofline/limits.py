@@ -15,6 +15,7 @@ import numpy.typing as npt
 from advisor import hardware
 from advisor.hardware.rates import Rates
 from advisor.intervals import Bools, Ints, coded, distinct
+from advisor.roofline.experts import expert_products
 from advisor.roofline.recording import Modelled, divided_among, modelled
 from advisor.timeline.context import Context
 
@@ -76,6 +77,7 @@ def limits(context: Context) -> Limits:
     known = context.once(modelled_work)
     owner = known.owner[rows] if len(rows) else none
     mine = np.flatnonzero(owner >= 0)
+    _of_experts(context, out, owner)
     if not len(mine):
         return out
     out.owner = owner
@@ -115,6 +117,35 @@ def limits(context: Context) -> Limits:
         direct = _compute_ns(rates, kind[at], np.where(matrix[forms], flops, np.nan)[at])[0]
         out.peak_ns[to] = direct[place] * part[here]
     return out
+
+
+def _of_experts(context: Context, out: Limits, owner: Ints) -> None:
+    """Set the figures of products whose weights are no operands: of those that no operator owns."""
+    found = context.once(expert_products)
+    at = np.flatnonzero(owner[found.rows] < 0) if len(found.rows) else found.rows
+    if not len(at):
+        return
+    rows, work = found.rows[at], context.recording.work
+    work_rows = context.kernel_rows[rows]
+    dur = (work.end - work.start)[work_rows].astype(np.float64)
+    formats = context.kernel_dtypes[rows].tolist()
+    kind = np.array([FORMATS.index(name) if name in FORMATS else -1 for name in formats], np.int64)
+    devices = work.device[work_rows]
+    for device in distinct(devices).tolist():
+        rates = rates_of(context, device)
+        if rates is None:
+            continue
+        here = np.flatnonzero(devices == device)
+        compute = _compute_ns(rates, kind[here], found.flops[at][here])
+        moved = found.bytes[at][here]
+        moved = np.where(_memory_ns(rates, moved)[0] > dur[here], found.least_bytes[at][here], moved)
+        memory = _memory_ns(rates, moved)
+        to = rows[here]
+        out.limit_ns[to], out.reachable_ns[to] = (np.fmax(*pair) for pair in zip(compute, memory, strict=True))
+        out.uncached_ns[to] = np.fmax(compute[1], _memory_ns(rates, moved, cached=False)[1])
+        out.bound[to] = np.where(np.nan_to_num(compute[0]) >= memory[0], COMPUTE, MEMORY)
+        out.flops[to], out.bytes[to], out.peak_ns[to] = found.flops[at][here], moved, compute[0]
+        out.matrix[to], out.format[to] = True, kind[here]
 
 
 def rates_of(context: Context, device: int) -> Rates | None:

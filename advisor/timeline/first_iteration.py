@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints, complement, covered, distinct, without
+from advisor.intervals import Ints, Spans, complement, covered, distinct, without
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.startup_table import FEW, FIRST_ITERATION, TIMES, Rows, Startup
@@ -64,8 +64,20 @@ def _first_launches(recording: Recording, table: Startup) -> int | None:
 def _first_pass(recording: Recording, until: int) -> int | None:
     """Return the end of the first of some passes, where it takes far longer than each of them; None where there is none.
 
-    All kernels are those of one pass, again and again; before the first, such as draw or fill its input. What start-up there is
-    ends before the second, whose time, as all others', is from its first launch to the end of its last operator.
+    What start-up there is ends before the second.
+    """
+    found = passes(recording)
+    if found is None or found.start[1] < until:
+        return None
+    begin, end = found
+    first = end[0] - recording.extent[0]
+    return int(end[0]) if first >= TIMES * np.median(end[1:] - begin[1:]) else None
+
+
+def passes(recording: Recording) -> Spans | None:
+    """Return the passes that all kernels are of, each from its first launch to the end of its last operator; None without several.
+
+    Before the first, such as draw or fill its input may stand.
     """
     work, host = recording.work, recording.host
     kernels = np.flatnonzero((work.kind == KERNEL) & (work.launch >= 0))
@@ -78,11 +90,7 @@ def _first_pass(recording: Recording, until: int) -> int | None:
     if not period:
         return None
     firsts = np.arange(len(kernels) % period, len(kernels), period)
-    begin, end = host.start[calls[firsts]], host.end[_operators(recording, calls[firsts + period - 1])]
-    if begin[1] < until:
-        return None
-    first = end[0] - recording.extent[0]
-    return int(end[0]) if first >= TIMES * np.median(end[1:] - begin[1:]) else None
+    return Spans(host.start[calls[firsts]], host.end[_operators(recording, calls[firsts + period - 1])])
 
 
 def _drawn(recording: Recording, calls: Ints) -> int:

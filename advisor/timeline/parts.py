@@ -18,7 +18,8 @@ PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
 _MOST = 0.9
 """Of the time that is divided: what is around so much of it holds all of it, for what a reader wants to know."""
 _STANDARD = sys.stdlib_module_names
-_EXCHANGE = re.compile(r"(?:nccl|rccl|gloo|ucc|mpi|hccl|xccl):")
+EXCHANGE = re.compile(r"(?:nccl|rccl|gloo|ucc|mpi|hccl|xccl):")
+"""Ranges that a process group marks."""
 NODE = "autograd::engine::evaluate_function: "
 """Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
 
@@ -44,7 +45,7 @@ def _names(context: Context) -> _Names:
         np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
         np.array([name.startswith(STEP) for name in context.names], np.bool_),
         np.array([name.startswith(RANGES) for name in context.names], np.bool_),
-        np.array([_EXCHANGE.match(name) is not None for name in context.names], np.bool_),
+        np.array([EXCHANGE.match(name) is not None for name in context.names], np.bool_),
     )
 
 

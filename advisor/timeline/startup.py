@@ -16,7 +16,7 @@ from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
-from advisor.timeline.first_iteration import with_first_iteration
+from advisor.timeline.first_iteration import passes, with_first_iteration
 from advisor.timeline.recording import COPY, KERNEL, Recording
 from advisor.timeline.startup_table import (
     ALLOCATION,
@@ -52,6 +52,7 @@ _LAUNCH = re.compile(r"Launch|Memset")
 _USES = re.compile(rf"{_LAUNCH.pattern}|Memcpy|{w.ALLOCATOR_CALL.pattern}")
 _FREES = re.compile(r"^(?:cuda|hip)Free$")
 # Calls that do next to nothing themselves: the first of a process waits until the device's context is made.
+_GIVES_BACK = re.compile(r"Free|Unmap|Release|Unregister")
 _ASKS = re.compile(r"^(?:cuda|hip)(?:Get|Set|DeviceGet|CtxGet)|^cu(?:Ctx|DevicePrimaryCtx|Init)")
 _LAZY = re.compile(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
 _BEGIN_CAPTURE = re.compile(r"^(?:cuda|hip|cu)StreamBeginCapture")
@@ -333,7 +334,23 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
     long = allocates & (dur >= LONG_NS)
     frees = long & idle & (dur >= _SURELY_NS) & _match(recording, _FREES, names) & _in_libraries(recording, calls)
     _add_denser(recording, LOADING, calls[frees], _launched(recording), rows)
+    grown = _growth(recording, calls[allocates & ~long])
+    rows.add(ALLOCATION, grown, host.start[grown], host.end[grown])
     _add_denser(recording, ALLOCATION, calls[long & ~frees], _launched(recording), rows)
+
+
+def _growth(recording: Recording, calls: Ints) -> Ints:
+    """Return the allocations, of *calls*, of an allocator that takes memory and gives none back, in a recording of no steps.
+
+    It keeps what it has, and asks for no block twice: that is a first iteration, however short each call is. Where steps or passes
+    that repeat tell what recurs, those behind the first are none.
+    """
+    nodes = w.nodes_by_name(recording, w.ALLOCATOR_CALL, (RUNTIME,))
+    frees = _match(recording, _GIVES_BACK, recording.host.name[nodes])
+    if recording.steps or len(nodes) < FEW or frees.any():
+        return calls[:0]
+    repeated = passes(recording)
+    return calls if repeated is None else calls[recording.host.start[calls] < repeated.end[0]]
 
 
 def _held_behind(recording: Recording, calls: Ints, among: Ints) -> Ints:

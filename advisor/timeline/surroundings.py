@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints, alike, fetch, summed
+from advisor.intervals import Bools, Ints, alike, fetch, summed
 from advisor.timeline.calls import ANNOTATION, MARKS
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost_ops
-from advisor.timeline.parts import BETWEEN, NODE, PHASE, parts, text
+from advisor.timeline.parts import BETWEEN, EXCHANGE, NODE, PHASE, parts, text
 
 _ALIKE = 0.95
 """Part of the weight that has to lie in one operator or range for that to be all."""
@@ -16,6 +16,7 @@ _PART = 0.15
 """Part of the weight from which on one of several operators around is named."""
 _MOST = 8
 """Parts of the program that are looked at: each of the rest holds less than an eighth."""
+_RECORD = "record_param_comms"
 _NAMED = 2
 """Operators around that are named, of several."""
 
@@ -29,7 +30,7 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
     if not host.size or not len(nodes):
         return None
     # A mark of torch's is around the operators that lie in it.
-    outermost = np.full(len(nodes), -1, np.int64) if op.startswith(MARKS) else outermost_ops(context, nodes)
+    outermost = np.full(len(nodes), -1, np.int64) if op.startswith(MARKS) else _outermost(context, nodes)
     outer = _alike(outermost, weights)
     within = _alike(_ranges(context, nodes), weights)
     names = [context.names[code].removeprefix(NODE) if code >= 0 else "" for code in (outer, within)]
@@ -63,13 +64,33 @@ def held(context: Context, nodes: Ints, weights: Ints) -> list[tuple[str, float]
     return found
 
 
+def _outermost(context: Context, nodes: Ints) -> Ints:
+    """Name of the outermost operator around each node; where that is a process group's record of its call, of the outermost range.
+
+    The record is no part of the program; -1 where the program marked no range around it.
+    """
+    found = outermost_ops(context, nodes)
+    host, names = context.recording.host, context.names
+    record = np.array([name == _RECORD for name in names], np.bool_)
+    at = np.flatnonzero((found >= 0) & record[found] & (nodes >= 0))
+    if len(at):
+        found = found.copy()
+        ranges = (host.group == ANNOTATION) & _ranged(context)[host.name]
+        found[at] = fetch(host.name, host.outermost(nodes[at], ranges))
+    return found
+
+
+def _ranged(context: Context) -> Bools:
+    """Flag the names that are a program's own ranges: neither torch's marks nor those of a process group around its calls."""
+    return np.array([not name.startswith(MARKS) and not EXCHANGE.match(name) for name in context.names], np.bool_)
+
+
 def _ranges(context: Context, nodes: Ints) -> Ints:
     """Name of the innermost range of the program's around each node; -1 for none."""
     host = context.recording.host
-    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
     known = nodes >= 0
     ranges = np.full(len(nodes), -1, np.int64)
-    ranges[known] = host.above(nodes[known], (host.group == ANNOTATION) & ~marks[host.name])
+    ranges[known] = host.above(nodes[known], (host.group == ANNOTATION) & _ranged(context)[host.name])
     return fetch(host.name, ranges)
 
 

@@ -30,8 +30,8 @@ from advisor.views.owners import Owner
 _LEAST, _MOST = 0.05, 3
 # From this share on each place is named, however many there are.
 _LARGE = 0.1
-# Of a place's time: less tells nothing of it; and what is worth a name of its own in it.
-_MOSTLY = 0.9
+# Of a place's time: less tells nothing of it, and less than this only between bounds; and what is worth a name of its own in it.
+_MOSTLY, _GREAT = 0.9, 0.75
 _PART, _NAMED = 0.05, 4
 _IN_PHASE = {
     "forward": "launches of the forward pass",
@@ -186,6 +186,14 @@ def _reached(context: Context, part: Owner) -> _Reached:
         most = np.fmax(found.uncached_ns[rows], least)
         low, high = (float(np.minimum(ns, dur)[known].sum() / dur[known].sum()) for ns in (least, most))
         return _Reached(low, high, reason=_reason(context, rows, dur) if high < FAR else None)
+    if known.any() and dur[known].sum() >= _GREAT * dur.sum():
+        # What is not known of the rest: that it takes all of its time in vain at the least, none at the most.
+        least = np.fmax(found.reachable_ns, found.limit_ns)[rows]
+        most = np.fmax(found.uncached_ns[rows], least)
+        low = float(np.minimum(least, dur)[known].sum() / dur.sum())
+        high = float((np.minimum(most, dur)[known].sum() + dur[~known].sum()) / dur.sum())
+        if high < FAR:
+            return _Reached(low, high)
     why = context.once(unknown.reasons)
     lacking = why.code[rows] >= 0
     of_each = np.bincount(why.code[rows[lacking]], dur[lacking], len(why.texts))

@@ -687,6 +687,42 @@ def test_lines_that_hold_much_each_are_the_place_together() -> None:
     assert screen.where(finding(where=[parts[0], long])) == "train.py:54 in train (40 %) and others"
 
 
+def spread_over_a_library() -> Finding:
+    parts = [("hub/hooks.py:3 call", 0.4), ("hub/hooks.py:68 rotate", 0.22), ("hub/nn/mlp.py:9 forward", 0.15)]
+    through = [
+        Through(library=library, share=part) for library, part in [("torch/nn/functional.py:9 linear", 0.2), *parts]
+    ]
+    place = replace(finding().where[0], library=None, module=None, op=None, share=1.0, through=through)
+    return finding("a/b", where=[place])
+
+
+def test_where_lines_are_left_the_places_behind_the_first_are_said() -> None:
+    """Of the same file the line alone, of another its name; torch's own tell nothing."""
+    one = spread_over_a_library()
+    assert screen.where(one) == "hub/hooks.py:3 call (40 %) and others, from train.py:54 in train"
+    assert screen.places_behind(one) == "also :68 rotate 22 %, mlp.py:9 forward 15 %"
+    assert screen.places_behind(finding()) == ""  # one line is all of it
+    assert any("also :68 rotate 22 %" in line for line in lines(analysis(one)))
+    # What holds under a tenth, and what does not fit a line, is one of the others.
+    nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
+    shares = (("a", 0.2), ("b", 0.12), ("c", 0.09))
+    places = [replace(nowhere, op=op, share=part) for op, part in shares]
+    assert screen.places_behind(finding(where=places)) == "also b 12 %"
+    assert screen.places_behind(finding(where=[places[0], replace(places[1], op="f" * 70)])) == ""
+
+
+def test_the_places_behind_the_first_take_no_line_from_a_finding() -> None:
+    one = spread_over_a_library()
+    place = one.where[0]
+    twin = replace(one, where=[replace(place, through=place.through[:2])])  # of which no other is known
+    assert screen.places_behind(twin) == ""
+    with_others, without = (lines(analysis(*(replace(of, rule=f"a/b{at}") for at in range(12)))) for of in (one, twin))
+    assert len(with_others) <= screen.LINES
+    assert any("also :68" in line for line in with_others)
+    for part in (" HIGH ", "hub/hooks.py:3 call (40 %)", "→ Load in workers"):
+        assert sum(part in line for line in with_others) == sum(part in line for line in without) > 0
+
+
 def waiting(total: float, *findings: Finding) -> list[str]:
     """The screen of findings beside idle time for the CPU of *total* ms of a step of 100 ms; of it backward has 60 %."""
     made = analysis(*findings)

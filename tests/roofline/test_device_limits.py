@@ -154,6 +154,21 @@ def test_faster_kernels_return_nothing_where_the_host_holds_the_step(tmp_path: P
     assert made.limit_ms == pytest.approx(made.whole_ms, rel=0.01)
 
 
+def test_memory_that_is_asked_for_once_holds_no_faster_kernels_up(tmp_path: Path) -> None:
+    """Without steps: ten products of 2 ms that could take 0.44, and before each launch 1 ms for memory, behind the one before.
+
+    Of 20 ms the limit leaves 4.4. With the memory, which the next pass has, the host would take ten.
+    """
+    b = builder()
+    for at in range(10):
+        b.malloc(1 << 20, 1000)
+        product(b, 4096, 2000, name=f"ampere_gemm_{at}")
+    b.sync()
+    made = advisor.analyze(built(b, tmp_path)).summary
+    assert made.whole_ms == pytest.approx(20.0, rel=0.01)
+    assert made.limit_ms == pytest.approx(10 * 2 * 4096**3 / 312e9, rel=0.03)
+
+
 def test_what_lies_between_queued_kernels_goes_where_the_host_sets_the_pace(tmp_path: Path) -> None:
     """Each step 200 launches of 20 us, and 200 kernels of 24 us with 1 us between them: 5 ms, of which the launches' 4 stay.
 

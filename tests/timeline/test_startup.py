@@ -583,6 +583,40 @@ def descheduled_in_cheap_operators(b: TraceBuilder) -> None:
             b.kernel(f"elementwise_{at % 4}", us=5)
 
 
+def a_layer_that_allocates(b: TraceBuilder, us: int = 300) -> None:
+    if us:
+        b.malloc(1 << 20, us)
+    for name in ("one", "two", "three", "four", "five", "six", "seven", "eight"):
+        with b.op("aten::mul", us=20):
+            b.kernel(f"elementwise_{name}", us=10)
+
+
+@both
+def test_an_allocator_that_only_grows_is_in_its_first_iteration(device: str, tmp_path: Path) -> None:
+    """Each kernel is another's: 300 us of memory before each of four, in a recording of no steps and no passes."""
+    b = builder(device)
+    for at in range(4):
+        b.malloc(1 << 20, 300)
+        with b.op(f"aten::layer{at}", us=20):
+            b.kernel(f"elementwise_{at}", us=10)
+    assert found(b, tmp_path) == [("allocation", api(device, "cudaMalloc"), 300)] * 4
+    b.free(1 << 20, 50)  # what is given back has to be asked for again
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_of_passes_that_allocate_the_first_is_start_up(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for _ in range(4):
+        a_layer_that_allocates(b)
+    assert found(b, tmp_path) == [("allocation", api(device, "cudaMalloc"), 300)]
+
+
+@both
+def test_steps_that_allocate_a_little_are_no_start_up(device: str, tmp_path: Path) -> None:
+    assert found(allocating(device, (300, 300, 300, 300)), tmp_path) == []
+
+
 def an_allocator_that_is_emptied_each_time(b: TraceBuilder) -> None:
     for _ in range(8):
         steady(b, 10)

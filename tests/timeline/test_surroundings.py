@@ -99,3 +99,20 @@ def test_launches_of_an_operator_that_holds_much_keep_its_name(tmp_path: Path) -
                 late(b, f"aten::other_{at}")
 
     assert launches(tmp_path, body).where[0].op == "aten::addmm"
+
+
+def test_a_process_groups_record_of_its_call_is_no_place_but_the_programs_range_around_it(tmp_path: Path) -> None:
+    """Two exchanges of 5 ms a step beside which nothing runs: one of an operator's in the forward pass, one of a range alone."""
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB", host_us=2, latency_us=0, with_stack=False, world_size=8)
+    for _ in range(3):
+        with b.step():
+            with b.annotation("## sparse_data_dist ##"), b.annotation("## all2all_data:lengths ##"):
+                b.collective("all_to_all", 1 << 20, us=5_000, stream=7)
+            with b.annotation("## forward ##"), b.op("All2All_Pooled_Req"):
+                b.collective("all_to_all", 1 << 24, us=5_000, stream=7)
+            with b.op("aten::mm"):
+                b.kernel("volta_sgemm_128x64_nn", us=20_000)
+            b.sync()
+    found = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
+    one = next(one for one in found.findings if one.rule.startswith("distributed/exposed"))
+    assert screen.where(one) == "record_param_comms in ## sparse_data_dist ## (50 %), All2All_Pooled_Req (50 %)"

@@ -355,3 +355,26 @@ def test_reports_say_it_in_one_line_a_cause_after_the_other() -> None:
     shown = render("text", parted(by_hand(), *parts), Options(width=200)).decode()
     assert text in shown
     assert Analysis.from_json(parted(by_hand(), *parts).to_json()).elsewhere == parts
+
+
+def test_of_a_place_with_some_kernels_of_unknown_limits_nearness_lies_between_bounds(tmp_path: Path) -> None:
+    # Of 10 ms in the layer 8 are products whose weights, 214 and 107 MB, and rows take an H100 under 0.12 ms; of 2 ms
+    # nothing is known.
+    name = "bmm_{}_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_rM_TN_transOut_{}dynBatch_sm100f"
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    for _ in range(3):
+        with b.step():
+            kinds = ["c10::BFloat16", "c10::BFloat16", ""]
+            with b.op("vllm::moe_forward", shapes=[[888, 3072], [888, 128], []], dtypes=kinds):
+                b.kernel("void moe::dev::routing::routingIndicesHistogramKernel<int>()", us=2000)
+                b.kernel(name.format("MxE4m3", "swiGlu_"), us=4000, grid=(8, 342, 1))
+                b.kernel(name.format("Bfloat16", ""), us=4000, grid=(24, 342, 1))
+            b.kernel("my_own_kernel", us=100_000)  # beside which 8 ms are no tenth, and stand with the 2
+            b.sync()
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    [part] = [part for part in build(context, 110.0, []) if part.where == "vllm::moe_forward"]
+    assert part.of_reachable is not None
+    assert part.most_of_reachable is not None
+    assert 0.005 < part.of_reachable < 0.012  # as if all of the 2 ms were in vain
+    assert 0.205 < part.most_of_reachable < 0.212  # as if none were
+    assert part.unknown is None

@@ -22,12 +22,12 @@ from advisor.results.kernel_time import KernelTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
-LINES, LINES_OF_RANKS = 34, 40
+LINES, LINES_OF_RANKS = 38, 40
 MOST = 10
 """Findings that are listed; of more, the rest is counted."""
 _MARGIN = 10
 _NARROW = 80
-"""Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
+"""Columns from which on the page keeps its number of lines; below, a fifth as many more are allowed."""
 _NEAR = 0.8
 """Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
 _APART = 0.02
@@ -59,6 +59,8 @@ class _Entry(NamedTuple):
 
     forms: tuple[list[Line], ...]
     worth_ms: float
+    detailed: tuple[list[Line], ...] = ()
+    """The first two with the places behind the first; empty where none holds much."""
 
 
 def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
@@ -146,7 +148,7 @@ def _with_place(entries: list[_Entry], room: int) -> tuple[int, int]:
 
 
 def _most(lines: int, width: int) -> int:
-    return lines if width >= _NARROW else lines + lines // 3
+    return lines if width >= _NARROW else lines + lines // 5
 
 
 def _page(
@@ -155,7 +157,13 @@ def _page(
     """Yield lines; where they are too many, findings lose their fixes, then their places, and the last ones their lines."""
     form = _shrunk(entries, most - len(head) - len(lead) - len(foot))
     entries = entries[: len(form)]
-    body = [line for entry, at in zip(entries, form, strict=True) for line in entry.forms[at]]
+    chosen = [entry.forms[at] for entry, at in zip(entries, form, strict=True)]
+    spare = most - sum(map(len, (head, lead, foot, *chosen)))
+    for number, (entry, at) in enumerate(zip(entries, form, strict=True)):
+        # Where lines are left, the other places of a cost that is spread are said.
+        if at < len(entry.detailed) and (taken := len(entry.detailed[at]) - len(chosen[number])) <= spare:
+            chosen[number], spare = entry.detailed[at], spare - taken
+    body = [line for lines in chosen for line in lines]
     parts = [part for part in (head, [*lead, *body], foot) if part]
     spare = most - sum(map(len, parts))
     for index, part in enumerate(parts):
@@ -619,7 +627,11 @@ def entry(finding: Finding, index: int, width: int, worth: str, training: bool =
     saved = [] if beside else [worth]
     full = _packed([*saved, place, f"→ {fix}"], width, place)
     forms = (head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, ""))
-    return _Entry(forms, finding.cost_ms if finding.saving is None else finding.saving.high_ms)
+    detailed: tuple[list[Line], ...] = ()
+    if more := places_behind(finding):
+        parts = ([*saved, place, more, f"→ {fix}"], [*saved, place, more])
+        detailed = tuple(head + _packed(of, width, place) for of in parts)
+    return _Entry(forms, finding.cost_ms if finding.saving is None else finding.saving.high_ms, detailed)
 
 
 def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
@@ -673,6 +685,34 @@ def _several_places(places: Sequence[Place]) -> str:
     return ", ".join(texts[:shown]) + (" and others" if shown == 1 else "")
 
 
+def places_behind(finding: Finding) -> str:
+    """Return ``also :68 apply_rotary_pos_emb 22 %, :61 rotate_half 11 %``, where the place says no more than "and others"."""
+    place = next(iter(finding.where), None)
+    if place is None or " and others" not in where(finding):
+        return ""
+    if place.through:
+        behind = [one for one in place.through if figures.telling(one.library)]
+        first, found = behind[0].library.rpartition(":")[0], [(one.library, one.share) for one in behind[1:]]
+        found = [(_short_line(library, first), part) for library, part in found]
+    else:
+        found = [(figures.short_place(one, place), one.share) for one in finding.where[1:]]
+    return "also " + ", ".join(texts) if (texts := _listed(found)) else ""
+
+
+def _short_line(library: str, file: str) -> str:
+    """Return a library's line without the folders of its file, and of *file* without its name."""
+    name = library.rpartition(":")
+    return f":{name[2]}" if name[0] == file else library.rpartition("/")[2]
+
+
+def _listed(found: Sequence[tuple[str, float]]) -> list[str]:
+    """Return names with their shares: those that hold a tenth, as many as fit a line."""
+    texts = [f"{clean(name)} {share(part)} %" for name, part in found if name and part >= _TENTH]
+    fitting = [at for at in range(1, len(texts) + 1) if columns(", ".join(texts[:at])) <= _BEHIND_LINE]
+    return texts[: max(fitting, default=0)]
+
+
+_TENTH, _BEHIND_LINE = 0.1, 64
 _MUCH, _MOST = 0.15, 0.75
 """Share from which on a place counts as one of several, and from which on one stands for all."""
 _PLACES_LINE = 78
