@@ -803,6 +803,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "head": nn.Linear(8, 5),
     },
     "cpu/dense-adjacency": lambda scope: {"adjacency": torch.eye(6), "features": torch.rand(6, 4)},
+    "cpu/mostly-zeros": lambda scope: {"adjacency": torch.eye(6), "features": torch.rand(6, 4)},
     "cpu/masked-pairs": lambda scope: {
         "hidden": torch.rand(6, 4),
         "adjacency": torch.eye(6),
