@@ -141,7 +141,7 @@ SCHEMA = Schema(
         flag("constants_watched", "`advisor record` compared what operators are given in two steps (`constant_calls`)"),
         flag("unchanged_watched", "it compared what operators are given in three steps (`unchanged_calls`)"),
         flag("again_watched", "it compared what operators are given within a step (`repeated_operators`)"),
-        flag("zeros_counted", "it counted the zeros of what the products of one step multiply (`zero_products`), no GPU being in use"),
+        flag("zeros_counted", "it counted the zeros of what products of one step multiply (`zero_products`); no GPU"),
         flag("factors_watched", "it compared the matrices that one step decomposes (`factorizations`)"),
         flag("fetches_watched", "what the samples of a loader without workers do was recorded (`loader.work`)"),
         flag("prompts_watched", "it looked at what two prompts or more of a language model begin with"),

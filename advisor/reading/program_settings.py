@@ -294,9 +294,10 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     that came in an earlier batch as well, at its line of the program, and ``worker_fetch_ms`` what a worker takes to put a batch
     together, in the median, with its waits for storage or for a core; ``fetch_repeat`` is such a function of samples that are
     fetched in this process, its share of all time in which batches are put together. ``samples`` is what a loader's samples take in
-    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks``, ``zeros``
-    and ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
-    whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks``,
+    ``zeros`` and ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched;
+    ``rows_compared`` tells whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the
+    kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
     watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. An
     optimizer's steps may come in bursts, which *iterations* hold: ``steps_burst`` is how many steps one has, None where that

@@ -111,8 +111,8 @@ class _Made:
 class Constants:
     """Watches the operators of two steps, from :meth:`start` to :meth:`stop` each; ``found`` are the places of those that repeat.
 
-    None before that, and where watching took too long. ``factors``, ``masks``, ``zeros`` and ``again`` are those of the first step, ``labels``
-    are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
+    None before that, and where watching took too long. ``factors``, ``masks``, ``zeros`` and ``again`` are those of the first step,
+    ``labels`` are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
     def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:

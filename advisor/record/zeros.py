@@ -69,7 +69,8 @@ class ZeroFactors:
             return False
         if value.dim() < 2 or value.requires_grad or not value.is_floating_point():
             return False
-        return min(value.shape[-2:]) >= _LEAST_SIDE and value.shape[-2] * value.shape[-1] >= _LEAST_SIZE
+        rows, columns = value.shape[-2:]
+        return bool(min(rows, columns) >= _LEAST_SIDE and rows * columns >= _LEAST_SIZE)
 
     def _look(self, key: tuple[str, int, str, int], matrix: Any, other: Any) -> None:
         seen = self._found.get(key)

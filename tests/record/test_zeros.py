@@ -73,7 +73,7 @@ def test_rows_columns_and_calls_of_a_line() -> None:
 
 def test_without_gradients_a_product_is_one_operator_of_another_name() -> None:
     with torch.inference_mode():
-        found = zeros(lambda x: RING.matmul(x), gradient=False)
+        found = zeros(RING.matmul, gradient=False)
     assert [(each.columns, each.share) for each in found] == [(WIDTH, KEPT)]
 
 
