@@ -245,11 +245,15 @@ class Session:
             self._load_from = load.now()
             self._settings.workers.begin()
             self._settings.fetching.begin()
+            self._settings.stepping.begin()
+        elif timing and before:
+            self._settings.stepping.turn()
         if timing and self._passes.ends_next:
             # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
             self._shares = load.between(self._load_from, load.now())
             self._settings.workers.end()
             self._settings.fetching.end()
+            self._settings.stepping.end()
         self._end_watching()
         self._passes.boundary()
         self._begin_watching(before)
@@ -380,6 +384,7 @@ class Session:
         self._closed.set()
         self._settings.workers.stop()
         self._settings.fetching.end()
+        self._settings.stepping.end()
         for watch in (self._repeats, self._constants):
             if watch is not None:
                 watch.stop()

@@ -28,8 +28,8 @@ _LEAST_GUESSED = 5
 """Calls from which on numbers that counted up did so by more than chance."""
 _MOST_ROWS = 2
 _KNOWN, _DISTINCT = 0.8, 0.8
-_LEAST_BYTES = 32
-"""Less is a token, a flag or a time step, and no sample."""
+_LEAST_BYTES, _LEAST_NUMBERS = 32, 3
+"""Less is a token, a flag or a time step, and no sample; of numbers with a point three are one, as an observation of a pendulum."""
 _MOST_SNAPSHOTS = 8
 _MOST_ROUNDS = 4
 """Groups of calls, one behind another at a place, that are compared: the rest is like them."""
@@ -299,7 +299,10 @@ _OWN = frozenset({"_parameters", "_buffers", "_modules", "_flat_weights", "_flat
 
 def _is_sample(torch: Any, tensor: Any) -> bool:
     """Tell whether a tensor is a batch of one or two, or a vector without a batch."""
-    if not is_told(torch, tensor) or tensor.numel() * tensor.element_size() < _LEAST_BYTES:
+    if not is_told(torch, tensor):
+        return False
+    numbers = tensor.numel()
+    if numbers < _LEAST_NUMBERS if tensor.is_floating_point() else numbers * tensor.element_size() < _LEAST_BYTES:
         return False
     return tensor.shape[0] <= _MOST_ROWS if tensor.dim() > 1 else bool(tensor.is_floating_point())
 

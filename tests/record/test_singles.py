@@ -199,6 +199,12 @@ def test_calls_in_one_round_are_not_told_of_where_watching_takes_too_long(monkey
     assert watch.singles is None
 
 
+@pytest.mark.parametrize(("numbers", "found"), [(3, 1), (2, 0)])
+def test_small_observations(numbers: int, found: int) -> None:
+    model, states = nn.Linear(numbers, 4), torch.randn(6, numbers)
+    assert len(watched(lambda: [model(state) for state in states])) == found
+
+
 def test_rounds_of_three() -> None:
     """Of so few calls it is not known whether their samples were there."""
     assert watched(rounds(4, 3)) == []
