@@ -295,7 +295,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     together, in the median, with its waits for storage or for a core; ``fetch_repeat`` is such a function of samples that are
     fetched in this process, its share of all time in which batches are put together, and ``step_repeat`` one of
     the steps otherwise, of all time, at the line that calls it; ``step_draws`` is a line that draws with weights, or without
-    replacement, by a function that goes over all candidates each time. ``samples`` is what a loader's samples take in
+    replacement, by a function that goes over all candidates each time; ``step_looks`` is how often that was looked at, None where
+    too rarely. ``samples`` is what a loader's samples take in
     this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks``,
     ``zeros`` and ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched;
     ``rows_compared`` tells whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the
@@ -363,6 +364,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     worker_repeat: WorkerLine | None = None
     worker_fetch_ms: float | None = None
     fetch_repeat: WorkerLine | None = None
+    step_looks: int | None = None
     step_repeat: WorkerLine | None = None
     step_draws: WorkerLine | None = None
     samples: Samples | None = None
@@ -478,6 +480,7 @@ def read(value: Any) -> Recorded | None:
         worker_fetch_ms=real(value.get("worker_fetch_ms"), _DAY_MS),
         worker_repeat=_worker_line(entry) if isinstance(entry := value.get("worker_repeat"), dict) else None,
         fetch_repeat=_worker_line(entry) if isinstance(entry := value.get("fetch_repeat"), dict) else None,
+        step_looks=between(value.get("step_looks"), 1, _MOST_COUNT),
         step_repeat=_worker_line(entry) if isinstance(entry := value.get("step_repeat"), dict) else None,
         step_draws=_worker_line(entry) if isinstance(entry := value.get("step_draws"), dict) else None,
         samples=_samples(entry) if isinstance(entry := value.get("samples"), dict) else None,

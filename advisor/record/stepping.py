@@ -75,14 +75,14 @@ class Stepping:
             self._thread = None
 
     def summary(self) -> dict[str, Any]:
-        """Return the fields ``step_repeat`` and ``step_draws`` of ``Recorded``."""
+        """Return the fields ``step_looks``, ``step_repeat`` and ``step_draws`` of ``Recorded``."""
         if self._looks < _LEAST_LOOKS:
             return {}
         took: dict[CodeType, float] = {}
         for key, spent in self._spent.items():
             if self._first[key] < 0 and key[0] not in self._around:
                 took[key[0]] = took.get(key[0], 0.0) + spent
-        found = {}
+        found: dict[str, Any] = {"step_looks": self._looks}
         for name, of in (
             ("step_repeat", [(self._places[code], spent) for code, spent in took.items()]),
             ("step_draws", list(self._drawn.items())),

@@ -16,9 +16,10 @@ def training(
     line: int = 21,
     device: str | None = None,
     steps: bool = True,
+    looks: int | None = 60,
 ) -> TraceBuilder:
     """Four steps of 10 ms: Python for *python_us* at a line, and an operator for the rest."""
-    b = TraceBuilder(device).ran_with(**({} if found is None else {"step_draws": found}))
+    b = TraceBuilder(device).ran_with(step_looks=looks, **({} if found is None else {"step_draws": found}))
     for _ in range(4):
         with b.step() if steps else nullcontext():
             with b.python(f"train.py({line}): features"):
@@ -52,6 +53,11 @@ def another_line() -> TraceBuilder:
 @quiet
 def steps_without_any() -> TraceBuilder:
     return training(found=None)
+
+
+@quiet("not_applicable")
+def steps_that_nobody_looked_at() -> TraceBuilder:
+    return training(found=None, looks=None)
 
 
 @quiet("not_applicable")

@@ -15,12 +15,12 @@ from advisor.frames import SCHEMAS
 from advisor.frames.settings import COLUMNS
 from advisor.pipeline import analyze
 from advisor.reading.program_settings import (
+    KEY,
+    NAMES,
     Autocast,
     Compiled,
-    KEY,
     Loader,
     Mask,
-    NAMES,
     Optimizer,
     Recorded,
     Samples,
@@ -50,6 +50,7 @@ WHOLE = Recorded(
     compiled=(Compiled("max-autotune", dynamic=True, fullgraph=True, file="train.py", line=20),),
     masks=(Mask(1400, 1400, 0.995, file="gat.py", line=31),),
     zeros=(Zeros("aten::mm", 4, 1_690_000, 64, 0.998, file="gin.py", line=82),),
+    step_looks=60,
     step_repeat=WorkerLine(0.4, "filterbank", "train.py", 77),
     step_draws=WorkerLine(0.3, "choice(p=…)", "train.py", 46),
     tf32_matmul=False,
