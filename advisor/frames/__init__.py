@@ -43,6 +43,7 @@ _NAMES = (
     "constant_calls",
     "unchanged_calls",
     "factorizations",
+    "zero_products",
     "arrivals",
     "launchers",
     "stages",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,6 +72,11 @@ SCHEMA = Schema(
                 "its calls"),
         integer("cpu_work_ns", "ns", "what of it the launching thread spent in operators that compute on the CPU: of "
                 "100 us or more, launching nothing"),
+        real("repeated_part", "share", "of the stretches of Python (the host's) at the line that calls a function whose arguments, "
+             "numbers and words, came in an earlier step as well, or inside of it: its time; 0 elsewhere", "`advisor record`"),
+        text("repeated_function", "that function"),
+        real("draws_part", "share", "of those at a line that draws with weights, or without replacement, by a function that goes "
+             "over all candidates in each call: its time; 0 elsewhere", "`advisor record`"),
         text("copying_op", "of an accelerator whose copies have no calls of the runtime: operator that makes its copies itself and "
              "waits for one of them meanwhile; NULL where all of its copies are known to go one way"),
         integer("token_ns", "ns", "what of it the host is in Python between the model's run for one token and that for the next, "
@@ -190,6 +196,7 @@ def build(context: Context) -> pd.DataFrame:
         ),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
+        **_steps_python(context, own, dur, ledger.cause[head] == CODE["host"]),
         "copying_op": context.labels(_copying(context, head), context.names),
         "token_ns": covered(context.once(between_tokens), start, start + dur),
         "token_runs": np.full(count, len(context.once(token_runs)[0])),
@@ -314,6 +321,36 @@ def _spans(host: Host, chosen: Bools) -> Spans:
 
 def _owned(context: Context) -> tuple[Ints, Ints]:
     return context.once(_segments)
+
+
+def _steps_python(context: Context, user: Ints, dur: Ints, host: Bools) -> dict[str, Any]:
+    """Of each stretch of the *host*'s, at a place of the user's, the part that each kind of Python takes that need not run again.
+
+    The recorder looked at all of the steps: what it saw there is divided among the stretches at its place.
+    """
+    recorded, places = context.metadata.recorded, context.recording.host.places
+    whole = sum(step.end - step.start for step in context.recording.steps)
+    out: dict[str, Any] = {}
+    for name, entry in (
+        ("repeated_part", recorded.step_repeat if recorded is not None else None),
+        ("draws_part", recorded.step_draws if recorded is not None else None),
+    ):
+        part = np.zeros(len(user))
+        if entry is not None:
+            known = np.array(
+                [
+                    one.file == entry.file and (one.line == entry.line or one.function == entry.function)
+                    for one in places
+                ]
+                + [False],
+                np.bool_,
+            )
+            here = host & (user >= 0) & known[np.where(user >= 0, user, -1)]
+            part[here] = min(entry.share * whole / max(int(dur[here].sum()), 1), 1.0)
+        out[name] = part
+    entry = recorded.step_repeat if recorded is not None else None
+    names = [entry.function if entry is not None else ""]
+    return out | {"repeated_function": context.labels(np.where(out["repeated_part"] > 0, 0, -1), names)}
 
 
 FRAME = Frame(

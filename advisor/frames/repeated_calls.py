@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames import single_calls
 from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -35,8 +36,10 @@ SCHEMA = Schema(
             "of the operator's time that goes with them: as much, but for rows beside a GPU of a kernel "
             "what is beyond its start, where its blocks fill half of the GPU",
         ),
+        real("batched", "share", "of the time of the calls at the place that one call for all their samples spares "
+             "(`single_calls`); 0 where they could not be one", _BY),
     ),
-)
+)  # fmt: skip
 
 
 _START_NS = 5_000
@@ -57,7 +60,12 @@ def build(context: Context) -> pd.DataFrame:
     }
     segments, row = _parts(context)
     cost = summed(row, context.ledger.dur_ns[segments], len(_WATCHED.at(context)))
-    frame |= {"cost_ns": cost, "spared": _spared(context, cost)}
+    batched = single_calls.batched(context)
+    frame |= {
+        "cost_ns": cost,
+        "spared": _spared(context, cost),
+        "batched": _WATCHED.each(context, lambda entry: batched.get((entry.file, entry.line), 0.0), np.float64),
+    }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from advisor.frames import single_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.frames.watched import Watched
@@ -25,6 +26,8 @@ SCHEMA = Schema(
         integer("earlier_line", "", "line of the same function whose call had computed it; -1 where a library calls both", _BY),
         real("repeated_share", "share", "of the time of its line's operators: those; in a backward pass of that of the operators "
              "through which a gradient flows: those of which the step has another such", _BY),
+        real("batched", "share", "of calls of a module that it runs inside, which one call for all their samples spares "
+             "(`single_calls`); 0 where it runs inside none", _BY),
     ),
 )  # fmt: skip
 
@@ -36,10 +39,14 @@ def build(context: Context) -> pd.DataFrame:
     """The frame."""
     share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
     backward = _WATCHED.each(context, lambda entry: entry.backward, np.float64)
+    batched = single_calls.batched(context)
     frame = _WATCHED.columns(context) | {
         "from_line": _WATCHED.each(context, lambda entry: entry.path[0][1], np.int64),
         "earlier_line": _WATCHED.each(context, lambda entry: entry.earlier or -1, np.int64),
         "repeated_share": np.where(context.phases(_WATCHED.nodes(context)) == BACKWARD, backward, share),
+        "batched": _WATCHED.each(
+            context, lambda entry: max((batched.get(place, 0.0) for place in entry.path), default=0.0), np.float64
+        ),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 

@@ -68,6 +68,23 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
+def batched(context: Context) -> dict[tuple[str, int], float]:
+    """Part of the time at each place of such calls that one call for all samples spares."""
+    return context.once(_batched)
+
+
+def _batched(context: Context) -> dict[tuple[str, int], float]:
+    entries = _WATCHED.entries(context)
+    if not entries:
+        return {}
+    frame, at = build(context), _WATCHED.at(context)
+    cost = frame["cost_ns"].to_numpy(np.float64)
+    whole = np.bincount(at, cost, len(entries))
+    spares = np.bincount(at, cost * frame["spared"].to_numpy(np.float64), len(entries))
+    part = spares / np.maximum(whole, 1)
+    return {(entry.file, entry.line): float(share) for entry, share in zip(entries, part, strict=True)}
+
+
 def _spared(context: Context, node: Ints, cost: Ints, left: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the part of operators' time that one call for all spares; *left* is the share of calls that is left."""
     names, dims = context.recording.host.name[node], context.op_column(node, "dims")

@@ -141,6 +141,8 @@ SCHEMA = Schema(
         flag("constants_watched", "`advisor record` compared what operators are given in two steps (`constant_calls`)"),
         flag("unchanged_watched", "it compared what operators are given in three steps (`unchanged_calls`)"),
         flag("again_watched", "it compared what operators are given within a step (`repeated_operators`)"),
+        flag("python_watched", "it looked at the Python of steps while these were timed (`gaps.repeated_part`, `draws_part`)"),
+        flag("zeros_counted", "it counted the zeros of what products of one step multiply (`zero_products`); no GPU"),
         flag("factors_watched", "it compared the matrices that one step decomposes (`factorizations`)"),
         flag("fetches_watched", "what the samples of a loader without workers do was recorded (`loader.work`)"),
         flag("prompts_watched", "it looked at what two prompts or more of a language model begin with"),
@@ -342,6 +344,10 @@ def _habits(context: Context) -> dict[str, Any]:
         "unchanged_watched": context.metadata.recorded is not None and context.metadata.recorded.unchanged is not None,
         "again_watched": context.metadata.recorded is not None and context.metadata.recorded.again is not None,
         "constants_watched": context.metadata.recorded is not None and context.metadata.recorded.constants is not None,
+        "python_watched": context.metadata.recorded is not None and context.metadata.recorded.step_looks is not None,
+        "zeros_counted": context.cpu_program
+        and context.metadata.recorded is not None
+        and context.metadata.recorded.zeros is not None,
         "factors_watched": context.metadata.recorded is not None and context.metadata.recorded.factors is not None,
         "fetches_watched": context.metadata.recorded is not None and context.metadata.recorded.samples is not None,
         "prompts_watched": context.metadata.recorded is not None and context.metadata.recorded.prompts is not None,

@@ -230,6 +230,21 @@ class Mask(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Zeros(Struct, frozen=True, omit_defaults=True):
+    """A line whose *calls* products by *operator* in a step have a factor of *size* numbers of which *share* is zero.
+
+    The other factor has *columns* for each of its rows. Of several calls it is the largest size, and the least share.
+    """
+
+    operator: str
+    calls: int
+    size: int
+    columns: int
+    share: float
+    file: str = ""
+    line: int = 0
+
+
 class Uneven(Struct, frozen=True, omit_defaults=True):
     """Rows of differing length in the first batches, padded at one end: *widths* are the batches', *rows* how many are in one.
 
@@ -278,10 +293,14 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     workers spent their processor time, None where none told; ``worker_repeat`` is the function that took most of it with arguments
     that came in an earlier batch as well, at its line of the program, and ``worker_fetch_ms`` what a worker takes to put a batch
     together, in the median, with its waits for storage or for a core; ``fetch_repeat`` is such a function of samples that are
-    fetched in this process, its share of all time in which batches are put together. ``samples`` is what a loader's samples take in
-    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks`` and
-    ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched; ``rows_compared`` tells
-    whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the kind.
+    fetched in this process, its share of all time in which batches are put together, and ``step_repeat`` one of
+    the steps otherwise, of all time, at the line that calls it; ``step_draws`` is a line that draws with weights, or without
+    replacement, by a function that goes over all candidates each time; ``step_looks`` is how often that was looked at, None where
+    too rarely. ``samples`` is what a loader's samples take in
+    this process, ``batch_bytes`` the tensors of one of the first batches. ``repeats``, ``singles``, ``factors``, ``masks``,
+    ``zeros`` and ``again`` are of one step, ``constants`` of two, ``unchanged`` of three, None where none was watched;
+    ``rows_compared`` tells whether rows within calls were looked at, on a GPU too. Lists are empty where there was nothing of the
+    kind.
     Of ``steps_by`` *turns* ``steps_loop`` names the loop by its function and variables, ``steps_skipped`` is how many steps were
     watched to find them, and ``steps_behind`` tells that optimizers stepped before the recorded steps, and in none of them. An
     optimizer's steps may come in bursts, which *iterations* hold: ``steps_burst`` is how many steps one has, None where that
@@ -312,6 +331,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     constants: tuple[Constant, ...] | None = None
     factors: tuple[Factor, ...] | None = None
     masks: tuple[Mask, ...] | None = None
+    zeros: tuple[Zeros, ...] | None = None
     unchanged: tuple[Unchanged, ...] | None = None
     again: tuple[Again, ...] | None = None
     tf32_matmul: bool | None = None
@@ -344,6 +364,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     worker_repeat: WorkerLine | None = None
     worker_fetch_ms: float | None = None
     fetch_repeat: WorkerLine | None = None
+    step_looks: int | None = None
+    step_repeat: WorkerLine | None = None
+    step_draws: WorkerLine | None = None
     samples: Samples | None = None
     batch_bytes: int | None = None
     stacks: str | None = None
@@ -435,6 +458,7 @@ def read(value: Any) -> Recorded | None:
         constants=_entries(constants, _constant) if isinstance(constants := value.get("constants"), list) else None,
         factors=_entries(factors, _factor) if isinstance(factors := value.get("factors"), list) else None,
         masks=_entries(masks, _mask) if isinstance(masks := value.get("masks"), list) else None,
+        zeros=_entries(zeros, _zeros) if isinstance(zeros := value.get("zeros"), list) else None,
         unchanged=_entries(again, _unchanged) if isinstance(again := value.get("unchanged"), list) else None,
         again=_entries(again, _again) if isinstance(again := value.get("again"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
@@ -467,6 +491,9 @@ def read(value: Any) -> Recorded | None:
         worker_fetch_ms=real(value.get("worker_fetch_ms"), _DAY_MS),
         worker_repeat=_worker_line(entry) if isinstance(entry := value.get("worker_repeat"), dict) else None,
         fetch_repeat=_worker_line(entry) if isinstance(entry := value.get("fetch_repeat"), dict) else None,
+        step_looks=between(value.get("step_looks"), 1, _MOST_COUNT),
+        step_repeat=_worker_line(entry) if isinstance(entry := value.get("step_repeat"), dict) else None,
+        step_draws=_worker_line(entry) if isinstance(entry := value.get("step_draws"), dict) else None,
         samples=_samples(entry) if isinstance(entry := value.get("samples"), dict) else None,
         batch_bytes=between(value.get("batch_bytes"), 1, _MOST_MEMORY),
         stacks=word(value.get("stacks")),
@@ -641,6 +668,15 @@ def _mask(entry: Table) -> Mask | None:
     if rows is None or columns is None or share is None or tiles is None or not place:
         return None
     return Mask(rows=rows, columns=columns, share=share, tiles=tiles, **place)
+
+
+def _zeros(entry: Table) -> Zeros | None:
+    operator, calls = word(entry.get("operator"), 100), between(entry.get("calls"), 1, _MOST_COUNT)
+    size, columns = between(entry.get("size"), 1, _MOST_COUNT), between(entry.get("columns"), 1, _MOST_COUNT)
+    share, place = real(entry.get("share"), 1.0), _place(entry)
+    if operator is None or calls is None or size is None or columns is None or share is None or not place:
+        return None
+    return Zeros(operator=operator, calls=calls, size=size, columns=columns, share=share, **place)
 
 
 def _uneven(entry: Table) -> Uneven | None:

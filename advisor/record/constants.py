@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.reading.program_settings import MOST_ENTRIES, Again, Constant, Factor, Mask, Unchanged
+from advisor.reading.program_settings import MOST_ENTRIES, Again, Constant, Factor, Mask, Unchanged, Zeros
 from advisor.record import again
 from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
@@ -26,6 +26,7 @@ from advisor.record.labels import Labels
 from advisor.record.masks import Masks
 from advisor.record.places import caller
 from advisor.record.unchanged import Compared, Note
+from advisor.record.zeros import ZeroFactors
 
 LEAST_SHARE = 0.02
 """Part of a step's time that constants take, from which on a second step is watched."""
@@ -110,17 +111,19 @@ class _Made:
 class Constants:
     """Watches the operators of two steps, from :meth:`start` to :meth:`stop` each; ``found`` are the places of those that repeat.
 
-    None before that, and where watching took too long. ``factors``, ``masks`` and ``again`` are those of the first step, ``labels``
-    are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
+    None before that, and where watching took too long. ``factors``, ``masks``, ``zeros`` and ``again`` are those of the first step,
+    ``labels`` are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
     def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:
         self.found: tuple[Constant, ...] | None = None
         self.factors: tuple[Factor, ...] | None = None
         self.masks: tuple[Mask, ...] | None = None
+        self.zeros: tuple[Zeros, ...] | None = None
         self.again: tuple[Again, ...] | None = None
         self.labels = Labels(torch)
         self._masks = Masks(torch)
+        self._zeros = ZeroFactors(torch)
         self.worthwhile = False
         self._torch = torch
         self._kinds: dict[Any, _Kind] = {}
@@ -162,6 +165,7 @@ class Constants:
             self._first = {}
             self.factors = self._decomposed.summary()
             self.masks = self._masks.summary()
+            self.zeros = self._zeros.summary()
             self.again = None if self._compared.failed else again.summary(self._compared.notes, _FILLS)
             for each in self._operators:
                 if each.counts() and each.mark is not None:
@@ -236,6 +240,7 @@ class Constants:
                         if self._first is None:
                             self._decomposed.see(kind.name, kind.view, args, result, operator.place)
                             self._masks.see(kind.name, args, operator.place)
+                            self._zeros.see(kind.name, args, operator.place)
                 except Exception:  # noqa: BLE001  (as above)
                     self._failed = True
         self._spent += time.perf_counter() - ran + runs - began
@@ -249,6 +254,7 @@ class Constants:
             "constants": self.found,
             "factors": self.factors,
             "masks": self.masks,
+            "zeros": self.zeros,
             "unchanged": self.unchanged,
             "again": self.again,
         }

@@ -49,7 +49,7 @@ class Origins:
         self.guessed = 0
         """Groups of which something was taken for independent that two calls do not show: numbers that count up."""
         self._torch = torch
-        self._known: list[Known] = []
+        self._known: list[Known | None] = []
         self._marks: dict[int, tuple[Any, Mark]] = {}
         self._views: dict[int, tuple[Any, Mark]] = {}
         self._modules: dict[int, Mark] = {}
@@ -64,6 +64,12 @@ class Origins:
         self._known.append(known)
         self.pending |= bit
         return bit
+
+    def leave_out(self, bit: int) -> None:
+        """Watch a group no more, and let go of what was there at its second call."""
+        self.pending &= ~bit
+        if bit:
+            self._known[bit.bit_length() - 1] = None
 
     def forget(self) -> None:
         """Let go of all marks, where functions ran unseen; what was there is doubtful from here on."""
@@ -158,7 +164,9 @@ class Origins:
         if self._room < 0:
             return mark[0], self.pending
         unknown = sum(
-            1 << at for at, known in enumerate(self._known) if self.pending >> at & 1 and not known.holds(tensor)
+            1 << at
+            for at, known in enumerate(self._known)
+            if known is not None and self.pending >> at & 1 and not known.holds(tensor)
         )
         return _joined(mark, (0, unknown))
 

@@ -25,9 +25,11 @@ from advisor.record import rows
 from advisor.record.draws import drawn
 from advisor.record.known import is_plain, is_told, on_gpu, reference, sampled, storage_key, version
 from advisor.record.places import caller, derives
-from advisor.record.singles import Group, Singles
+from advisor.record.singles import Singles
 
 _MOST_SECONDS = 3.0
+_LEAST_ROUNDS = 3
+"""Rounds of calls, one behind another, that tell of a place where the step was watched in part."""
 _MOST_ON_ROWS = 1.5
 """The same of comparing rows, which leaves out the rest of them."""
 _DEEPEST, _MOST_PARTS = 4, 64
@@ -65,7 +67,8 @@ class Repeats:
     """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again.
 
     ``singles`` are the places of those that could be one call, ``rows`` tells whether the rows of all calls were compared. They
-    are None before that, and where to compare calls took too long or this torch cannot tell a backward pass. *batches* tells
+    are None before that, and where to compare calls took too long or this torch cannot tell a backward pass; of rounds of calls,
+    like those before them, the first ones tell all the same. *batches* tells
     how many batches of a loader there were; *look* is shown what the outermost modules are called with; in *hidden*, nobody else
     sees what the watching itself runs; without *waits* the program is not made to wait for a GPU.
     """
@@ -96,7 +99,8 @@ class Repeats:
         self._calls: list[_Call] = []
         self._running: list[int] = []
         self._outputs: dict[_Key, set[_Key]] = {}
-        self._spent = 0.0
+        self._spent = self._worked = 0.0
+        """Seconds of watching: by the clock, which calls around took longer for, and of this thread's processor time."""
         self._pid = self._thread = 0
         self._backwards = 0
         self._engine: Any = None
@@ -148,7 +152,9 @@ class Repeats:
         self._original = self._engine = None
         if self._running:  # a call that has not ended: that in which the next step begins
             del self._calls[self._running[0] :]
-        if self._spent <= _MOST_SECONDS:
+        if self._worked > _MOST_SECONDS:
+            self.singles = self._together(_LEAST_ROUNDS) or None
+        else:
             self.found = self._summary()
             self.singles = self._together()
             unread = not self._waits and self._torch.cuda.is_initialized()
@@ -162,7 +168,7 @@ class Repeats:
             self._original is None
             or threading.get_ident() != self._thread
             or os.getpid() != self._pid  # a worker of a loader
-            or self._spent > _MOST_SECONDS
+            or self._worked > _MOST_SECONDS
             or self._torch._C._current_graph_task_id() != -1
         ):
             return original(module, *args, **options)
@@ -178,7 +184,7 @@ class Repeats:
                 with self._hidden():
                     self._behind(call, module, (args, options), None)
             raise
-        ended = time.perf_counter()
+        ended, worked = time.perf_counter(), time.thread_time()
         self._groups.pause()
         if self._end(call):
             call.seconds = ended - began - (self._spent - before)
@@ -187,18 +193,19 @@ class Repeats:
                     self._leave(call, module, args, options, output)
                 self._behind(call, module, (args, options), output)
             self._spent += time.perf_counter() - ended
+            self._worked += time.thread_time() - worked
         return output
 
     def _behind(self, call: _Call, module: Any, inputs: Any, output: Any) -> None:
         """Watch what comes behind a call, as long as little time was spent on it."""
-        if self._spent > _MOST_SECONDS:
+        if self._worked > _MOST_SECONDS:
             self._groups.end()
         else:
             self._groups.leave(call, module, inputs, output, call.around)
 
     def _enter(self, module: Any, args: Any, options: Any, frame: Any) -> tuple[_Call, float]:
         """Note the begin of a call; return it, and what was spent on comparing so far."""
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
         call.derives = derives(frame)
         call.key = None if call.derives else self._key(call, module, args, options)
@@ -209,6 +216,7 @@ class Repeats:
         self._running.append(len(self._calls))
         self._calls.append(call)
         self._spent += time.perf_counter() - began
+        self._worked += time.thread_time() - worked
         return call, self._spent
 
     def _end(self, call: _Call) -> bool:
@@ -321,14 +329,16 @@ class Repeats:
                 found.append((seconds, structs.replace(entry, rows=not again, file=place[0], line=place[1])))
         return tuple(repeat for _, repeat in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
 
-    def _together(self) -> tuple[Single, ...]:
-        """Return the places of calls that could be one call, those of most time first."""
-        at_place: dict[tuple[str, int], list[Group]] = {}
-        for group in self._groups.groups:
-            if group.together and group.calls[0].place[0]:
-                at_place.setdefault(group.calls[0].place, []).append(group)
+    def _together(self, rounds: int = 0) -> tuple[Single, ...]:
+        """Return the places of calls that could be one call, those of most time first.
+
+        With *rounds* those of as many groups that came one after another, and no others.
+        """
+        at_place = self._groups.by_place(ended=rounds > 0)
         found = []
         for place, groups in at_place.items():
+            if len(groups) < rounds:
+                continue
             calls = [call for group in groups for call in group.calls]
             around = {call.around for call in calls}
             seconds = sum(call.seconds for call in calls)

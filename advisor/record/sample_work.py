@@ -28,7 +28,7 @@ _DRAWS = re.compile(
     re.IGNORECASE,
 )
 _LEAST_SIDE = 16
-_MOST_DEEP, _MOST_CODES, _MOST_TEXT, _MOST_ITEMS = 4, 300, 200, 32
+MOST_DEEP, MOST_CODES, _MOST_TEXT, _MOST_ITEMS = 4, 300, 200, 32
 _FETCH = "_utils/fetch.py"
 
 
@@ -38,21 +38,21 @@ def kind(frames: list[FrameType], own: int) -> str:
     A power of two behind ``large`` is the pixels of a picture that the line works on, rounded down.
     """
     names = [frame.f_code.co_name for frame in frames[:own]]
-    called = _called(frames[0].f_code, frames[0].f_lasti)
+    calls = called(frames[0].f_code, frames[0].f_lasti)
     for frame in frames[:own]:
         path = trace_path(frame.f_code.co_filename)[0]
         if FILES.search(f"{path}({frame.f_lineno}): {frame.f_code.co_name}"):
             return DECODES
-    if _READS.match(called):
+    if _READS.match(calls):
         return DECODES
-    if any(_SHRINKS.match(name) for name in (*names, called)):
+    if any(_SHRINKS.match(name) for name in (*names, calls)):
         return RESIZES
     pixels = _pixels(frames[own])
     return f"{LARGE}{pixels.bit_length() - 1}" if pixels else ""
 
 
 @lru_cache(maxsize=4096)
-def _called(code: CodeType, last: int) -> str:
+def called(code: CodeType, last: int) -> str:
     """Return the name by which the instruction at *last* calls a function; empty where it calls none."""
     found, end = "", (-1, -1)
     instructions = {each.offset: each for each in dis.get_instructions(code)}
@@ -137,20 +137,20 @@ class Repeats:
             if code in codes or code in self._left_out:
                 continue
             codes.add(code)
-            given = _given(frame)
-            if given is None or (code not in self._counted and _draws(frame)):
+            values = given(frame)
+            if values is None or (code not in self._counted and draws(frame)):
                 self._left_out.add(code)
                 if counted := self._counted.pop(code, 0.0):
                     yield at, -counted
                 continue
-            more = self._again((code, given), batch, spent)
+            more = self._again((code, values), batch, spent)
             self._counted[code] = self._counted.get(code, 0.0) + more
             if more:
                 yield at, more
 
     def _again(self, key: tuple[CodeType, Any], batch: int, spent: float) -> float:
         """Return the time to count for a call with these arguments: nothing before they come in a second batch."""
-        if key not in self._seen and len(self._seen) >= _MOST_CODES:
+        if key not in self._seen and len(self._seen) >= MOST_CODES:
             return 0.0
         before, first = self._seen.get(key, (0.0, batch))
         if first == _AGAIN:
@@ -176,7 +176,7 @@ def _batch(frames: list[FrameType]) -> int | None:
     return None
 
 
-def _given(frame: FrameType) -> Any:
+def given(frame: FrameType) -> Any:
     """Return a frame's arguments, those that it was called with or what they are now, if each is plain; None else."""
     code = frame.f_code
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
@@ -211,7 +211,7 @@ def _plain(value: object, deep: int = 0) -> Any:
     return None
 
 
-def _draws(frame: FrameType) -> bool:
+def draws(frame: FrameType) -> bool:
     """Tell whether the function of a frame, or one that it may call, names what draws random numbers or is closed over."""
     first = frame.f_locals.get("self") if frame.f_code.co_name == "__init__" else None
     methods = (
@@ -226,16 +226,16 @@ def _draws(frame: FrameType) -> bool:
         if any(_DRAWS.search(name) for name in (*code.co_names, code.co_name)):
             return True
         waiting += [(each, known, deep) for each in code.co_consts if isinstance(each, CodeType)]
-        if deep >= _MOST_DEEP or len(seen) >= _MOST_CODES:
+        if deep >= MOST_DEEP or len(seen) >= MOST_CODES:
             continue
-        for each in _named(code, known | methods):
+        for each in named(code, known | methods):
             if each.__code__ not in seen:
                 seen.add(each.__code__)
                 waiting.append((each.__code__, each.__globals__, deep + 1))
     return False
 
 
-def _named(code: CodeType, known: dict[str, Any]) -> Iterator[FunctionType]:
+def named(code: CodeType, known: dict[str, Any]) -> Iterator[FunctionType]:
     """Yield the functions that a function's names may stand for: of its module, and of the modules that it names."""
     modules = [vars(each) for name in code.co_names if isinstance(each := known.get(name), ModuleType)]
     for name in code.co_names:

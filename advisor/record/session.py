@@ -227,15 +227,7 @@ class Session:
             self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
             self._waits = waits(stamps)
         timing = "timing" not in self._passes.files
-        if timing and before and self._load_from is None:
-            self._load_from = load.now()
-            self._settings.workers.begin()
-            self._settings.fetching.begin()
-        if timing and self._passes.ends_next:
-            # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
-            self._shares = load.between(self._load_from, load.now())
-            self._settings.workers.end()
-            self._settings.fetching.end()
+        self._look(timing=timing, before=before)
         self._end_watching()
         self._passes.boundary()
         self._begin_watching(before)
@@ -251,6 +243,22 @@ class Session:
             self._backwards[0] = self._steps.backwards + 1
         if timing and "timing" in self._passes.files:
             self._backwards[1] = self._steps.backwards + 1
+
+    def _look(self, *, timing: bool, before: bool) -> None:
+        """Look at the machine, at workers and at this thread while steps are timed; *before*: the profiler was running already."""
+        if timing and before and self._load_from is None:
+            self._load_from = load.now()
+            self._settings.workers.begin()
+            self._settings.fetching.begin()
+            self._settings.stepping.begin()
+        elif timing and before:
+            self._settings.stepping.turn()
+        if timing and self._passes.ends_next:
+            # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
+            self._shares = load.between(self._load_from, load.now())
+            self._settings.workers.end()
+            self._settings.fetching.end()
+            self._settings.stepping.end()
 
     def _stamp(self) -> Stamp:
         return take(self._hooks.waited)
@@ -370,6 +378,7 @@ class Session:
         self._closed.set()
         self._settings.workers.stop()
         self._settings.fetching.end()
+        self._settings.stepping.end()
         for watch in (self._repeats, self._constants):
             if watch is not None:
                 watch.stop()

@@ -14,6 +14,7 @@ from advisor.record.fetching import Fetching
 from advisor.record.places import caller
 from advisor.record.prompts import Prompts
 from advisor.record.ready import Ready
+from advisor.record.stepping import Stepping
 from advisor.record.workers import Workers
 
 _MOST = 64
@@ -43,6 +44,7 @@ class Settings:
         self.prompts = Prompts()
         self.workers = Workers()
         self.fetching = Fetching()
+        self.stepping = Stepping()
 
     def remember(self, subject: Any) -> None:
         """Note the place where a loader or optimizer is created."""
@@ -150,6 +152,7 @@ class Settings:
             "compiled": tuple(self._compiled),
             **self.workers.summary(self.batches.pixels),
             **self.fetching.summary(),
+            **self.stepping.summary(),
             "batch_bytes": self.batches.bytes,
             "prompts": self.prompts.summary(),
             **self.batches.summary(),

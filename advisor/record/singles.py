@@ -5,6 +5,9 @@ memory that the program holds is copied. Where the inputs of those behind it hav
 another returns. Nor does one whose input was computed meanwhile from such, or made anew: torch's functions between the calls tell.
 A module that keeps a state from call to call (a recurrent one, batch norm in training) is left out, and so is what a loader gives
 one by one, or what is differentiated between the calls: gradients of each sample may be what is wanted.
+
+Where a call needs what several before it returned, that could be one call, it begins the next round: of environments side by side,
+which answer once all were asked. Of many rounds the first are compared, and the rest taken to be as small as the smallest of these.
 """
 
 from __future__ import annotations
@@ -25,9 +28,11 @@ _LEAST_GUESSED = 5
 """Calls from which on numbers that counted up did so by more than chance."""
 _MOST_ROWS = 2
 _KNOWN, _DISTINCT = 0.8, 0.8
-_LEAST_BYTES = 32
-"""Less is a token, a flag or a time step, and no sample."""
+_LEAST_BYTES, _LEAST_NUMBERS = 32, 3
+"""Less is a token, a flag or a time step, and no sample; of numbers with a point three are one, as an observation of a pendulum."""
 _MOST_SNAPSHOTS = 8
+_MOST_ROUNDS = 4
+"""Groups of calls, one behind another at a place, that are compared: the rest is like them."""
 _MOST_ITEMS = 64
 _PROBED = 1 << 16
 """Numbers of a state that are looked at: its version tells of most that is written into it."""
@@ -50,11 +55,17 @@ class Group:
     origins: Origins | None = None
     bit: int = 0
     guessed: bool = False
+    taken_for: int = 0
+    """Calls that it holds as groups before it did, none of which are compared any more; 0 where they are."""
+    ended: bool = False
+    """True once another group of such calls followed."""
 
     @property
     def together(self) -> bool:
         """Tell whether they could be one call."""
         count = len(self.calls)
+        if self.taken_for:
+            return count == self.taken_for
         enough = (
             count >= (_LEAST_GUESSED if self.guessed else LEAST_CALLS)
             and self.held >= _KNOWN * (count - 2)
@@ -72,9 +83,14 @@ class Group:
 
     def part(self) -> None:
         """Watch these calls no more: they cannot be one."""
-        self.apart, self.known = True, None
+        self.apart = True
+        self.close()
+
+    def close(self) -> None:
+        """Watch these calls no more: those behind them are no part of them."""
+        self.known = None
         if self.origins is not None:
-            self.origins.pending &= ~self.bit
+            self.origins.leave_out(self.bit)
 
 
 class Singles:
@@ -86,6 +102,8 @@ class Singles:
         self._torch = torch
         self._between = between
         self._of: dict[Any, Group] = {}
+        self._rounds: dict[Any, list[int]] = {}
+        """Of groups that came one after another at a place, how many calls each had."""
         self._snapshots = 0
         self._between_calls = Between(torch)
         self._origins: dict[int, Origins] = {}
@@ -141,34 +159,88 @@ class Singles:
         key = (id(module), call.place, call.around, self._signature(call, module, inputs, given))
         group = self._of.get(key)
         if group is None:
-            group = self._of[key] = Group()
-            self.groups.append(group)
+            group = self._new(key)
+        if group.apart or group.taken_for or not group.calls:  # most calls have no second one
+            self._take(key, group, call)
+        elif len(group.calls) == 1:
+            self._second(key, group, call, module, samples, frame)
+        else:
+            self._later(key, group, call, module, samples)
+
+    def _second(
+        self, key: Any, group: Group, call: Any, module: Any, samples: list[Any], frame: FrameType | None
+    ) -> None:
+        """Note the second call of a group: what the program holds at this moment was there before those that follow."""
         group.calls.append(call)
-        count = len(group.calls)
-        if group.apart or count == 1:  # most calls have no second one
+        if not self._may_compare(key, group):
             return
-        if count == 2:
-            self._snapshots += 1
-            if self._snapshots > _MOST_SNAPSHOTS:
-                group.apart = True
-                return
-            group.known = Known(self._torch, frame, samples)
+        group.known = Known(self._torch, frame, samples)
+        group.state, group.between = self.state(module), self._between()
+        group.origins = self._origins.setdefault(call.around, Origins(self._torch))
+        group.bit = group.origins.add(group.known)
+        self._watch(group, call, samples)
+
+    def _later(self, key: Any, group: Group, call: Any, module: Any, samples: list[Any]) -> None:
+        """Note a call behind the second: one of the group, or the first of the next round."""
         state, between = self.state(module), self._between()
-        if count > 2 and (state != group.state or between != group.between):
+        same = state == group.state and between == group.between
+        free = same and group.known is not None and all(group.is_free(tensor) for tensor in samples)
+        if not free and group.together:
+            # Environments that answer once all were asked, a batch behind a batch.
+            self._next(key, group).calls.append(call)
+            return
+        group.calls.append(call)
+        if not same:
             group.part()
             return
-        group.state, group.between = state, between
-        if count == 2 and group.known is not None:
-            group.origins = self._origins.setdefault(call.around, Origins(self._torch))
-            group.bit = group.origins.add(group.known)
-        if group.known is not None and count > 2:
-            group.held += all(group.is_free(tensor) for tensor in samples)
+        group.held += free
+        self._watch(group, call, samples)
+
+    def _watch(self, group: Group, call: Any, samples: list[Any]) -> None:
         self._group[id(call)] = group
         group.inputs.add(b"".join(self._identity(group, tensor) for tensor in samples))
 
+    def _new(self, key: Any) -> Group:
+        group = self._of[key] = Group()
+        self.groups.append(group)
+        return group
+
+    def _next(self, key: Any, group: Group) -> Group:
+        """End a group, and return the one behind it."""
+        self._rounds.setdefault(key, []).append(len(group.calls))
+        group.close()
+        group.ended = True
+        return self._new(key)
+
+    def _may_compare(self, key: Any, group: Group) -> bool:
+        """Tell whether another group may be compared; where several before it were, it is taken to be as they are."""
+        rounds = self._rounds.get(key, [])
+        self._snapshots += len(rounds) < _MOST_ROUNDS
+        if len(rounds) < _MOST_ROUNDS and self._snapshots <= _MOST_SNAPSHOTS:
+            return True
+        group.taken_for = min(rounds, default=0)
+        group.apart = not group.taken_for
+        return False
+
+    def _take(self, key: Any, group: Group, call: Any) -> None:
+        """Take a call into a group without a look at it, or into another one as large as those before it."""
+        if group.taken_for and len(group.calls) == group.taken_for:
+            group.ended, size = True, group.taken_for
+            group = self._new(key)
+            group.taken_for = size
+        group.calls.append(call)
+
+    def by_place(self, *, ended: bool) -> dict[tuple[str, int], list[Group]]:
+        """Return the groups that could be one call each, by their place; with *ended* those that another one followed."""
+        at_place: dict[tuple[str, int], list[Group]] = {}
+        for group in self.groups:
+            if group.together and group.calls[0].place[0] and (group.ended or not ended):
+                at_place.setdefault(group.calls[0].place, []).append(group)
+        return at_place
+
     def clear(self) -> None:
         """Let go of everything."""
-        self.groups, self._of, self._origins, self._group, self._kept = [], {}, {}, {}, {}
+        self.groups, self._of, self._rounds, self._origins, self._group, self._kept = [], {}, {}, {}, {}, {}
 
     def _signature(self, call: Any, module: Any, inputs: Any, given: list[Any]) -> Any:
         """Return what calls have in common that can be one: shapes, settings, parameters, and tensors that are no samples."""
@@ -227,7 +299,10 @@ _OWN = frozenset({"_parameters", "_buffers", "_modules", "_flat_weights", "_flat
 
 def _is_sample(torch: Any, tensor: Any) -> bool:
     """Tell whether a tensor is a batch of one or two, or a vector without a batch."""
-    if not is_told(torch, tensor) or tensor.numel() * tensor.element_size() < _LEAST_BYTES:
+    if not is_told(torch, tensor):
+        return False
+    numbers = tensor.numel()
+    if numbers < _LEAST_NUMBERS if tensor.is_floating_point() else numbers * tensor.element_size() < _LEAST_BYTES:
         return False
     return tensor.shape[0] <= _MOST_ROWS if tensor.dim() > 1 else bool(tensor.is_floating_point())
 

@@ -1,5 +1,6 @@
 """Proof of cpu/repeated-function: traces on which it fires, and traces on which it does not."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from advisor.testing import TraceBuilder
@@ -20,9 +21,12 @@ def steps(
     lines: tuple[int, ...] = (18, 18),
     stacks: bool = True,
     backward: float = 0,
+    singles: Sequence[dict[str, Any]] = (),
 ) -> TraceBuilder:
     """Steps whose *lines* each call a propagation, of one operator in line 7, and where line 30 takes a product, if *rest*."""
     b = TraceBuilder(None, host_us=0).ran_with(**({} if found is None else {"again": [found] if found else []}))
+    if singles:
+        b.ran_with(again=[found], singles=singles)
     for step in range(3):
         with b.step():
             for call, line in enumerate(lines):
@@ -54,6 +58,20 @@ def with_its_backward_pass() -> TraceBuilder:
 @fires(cost_ms=0.25, occurrences=3, severity="high", line="run.py:7")
 def at_another_line() -> TraceBuilder:
     return steps(found=SECOND, lines=(18, 19))
+
+
+SINGLES = {"module": "Net", "calls": 20, "loops": 1, "share": 1.0, "file": "run.py", "line": 18}
+
+
+# Of a product of 250 us one batch spares 0.95 (8 + 0.4 x 242) us of it, 0.4.
+@fires(cost_ms=0.5, occurrences=6, severity="high")
+def calls_with_one_sample_each_of_which_half_come_again() -> TraceBuilder:
+    return steps(singles=[SINGLES])
+
+
+@quiet
+def calls_with_one_sample_each_that_a_batch_spares_more_of() -> TraceBuilder:
+    return steps(found=LOOP | {"share": 0.3}, singles=[SINGLES])
 
 
 # Of a level of each size one call is made, 250 us of 1500, beside the one that computes again.

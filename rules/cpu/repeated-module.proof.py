@@ -12,10 +12,10 @@ AGAIN = {"module": "Encoder", "calls": 4, "repeats": 3, "share": 0.75, "file": "
 class Program(TraceBuilder):
     """A program on the CPU, or on a GPU, whose operators have their stacks."""
 
-    def __init__(self, device: str | None, again: dict[str, Any] | None, *, stacks: bool = True) -> None:
+    def __init__(self, device: str | None, again: dict[str, Any] | None, *, stacks: bool = True, **found: Any) -> None:
         super().__init__(device, host_us=0)
         self.gpu, self.stacks = device is not None, stacks
-        self.ran_with(**({} if again is None else {"repeats": [again] if again else []}))
+        self.ran_with(**({} if again is None else {"repeats": [again] if again else []}), **found)
 
     def run(self, us: float, stack: str, seq: int | None = None) -> None:
         """Add an operator of so many us: on a GPU they are its kernel's."""
@@ -38,10 +38,15 @@ V100 = "Tesla V100-SXM2-16GB"
 
 
 def decoding(
-    us: float = 500, *, device: str | None = None, again: dict[str, Any] | None = AGAIN, stacks: bool = True
+    us: float = 500,
+    *,
+    device: str | None = None,
+    again: dict[str, Any] | None = AGAIN,
+    stacks: bool = True,
+    **found: Any,
 ) -> TraceBuilder:
     """Steps of four tokens: each runs an encoder, called in line 20 and computing in line 30, and a decoder of 1000 us."""
-    b = Program(device, again, stacks=stacks)
+    b = Program(device, again, stacks=stacks, **found)
     for _ in range(3):
         with b.step():
             for _ in range(4):
@@ -56,6 +61,20 @@ def decoding(
 @fires(cost_ms=2.0, occurrences=12, severity="high")
 def an_encoder_that_runs_again_for_each_token() -> TraceBuilder:
     return decoding()
+
+
+SINGLES = {"module": "Encoder", "calls": 4, "loops": 1, "share": 1.0, "file": "model.py", "line": 20}
+
+
+# Of products of 500 us with many rows one batch spares 0.75 (8 + 0.4 x 492) us, 0.31 of them: less than 0.75.
+@fires(cost_ms=2.0, occurrences=12, severity="high")
+def calls_of_which_most_compute_again_and_a_batch_would_spare_less() -> TraceBuilder:
+    return decoding(singles=[SINGLES])
+
+
+@quiet
+def calls_with_one_sample_each_of_which_some_come_again() -> TraceBuilder:
+    return decoding(again=AGAIN | {"repeats": 1, "share": 0.25}, singles=[SINGLES])
 
 
 def training(device: str | None = None, *, passes: int = 1) -> TraceBuilder:

@@ -25,6 +25,7 @@ from advisor.reading.program_settings import (
     Recorded,
     Samples,
     WorkerLine,
+    Zeros,
 )
 from advisor.report import Options, render
 from advisor.report.redact import redact
@@ -48,6 +49,10 @@ WHOLE = Recorded(
     autocast=(Autocast("cuda", "bfloat16", "train.py", 60),),
     compiled=(Compiled("max-autotune", dynamic=True, fullgraph=True, file="train.py", line=20),),
     masks=(Mask(1400, 1400, 0.995, file="gat.py", line=31),),
+    zeros=(Zeros("aten::mm", 4, 1_690_000, 64, 0.998, file="gin.py", line=82),),
+    step_looks=60,
+    step_repeat=WorkerLine(0.4, "filterbank", "train.py", 77),
+    step_draws=WorkerLine(0.3, "choice(p=…)", "train.py", 46),
     tf32_matmul=False,
     tf32_cudnn=True,
     cudnn_benchmark=True,

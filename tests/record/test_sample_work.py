@@ -64,7 +64,7 @@ def test_a_picture_that_the_line_does_not_read_is_none_that_it_works_on() -> Non
 
 
 def test_a_function_in_c_is_known_by_its_name_at_the_call() -> None:
-    from advisor.record.sample_work import _called
+    from advisor.record.sample_work import called
 
     held: list[tuple[Any, int]] = []
 
@@ -75,7 +75,7 @@ def test_a_function_in_c_is_known_by_its_name_at_the_call() -> None:
 
     for rows in [[3], [4]]:
         list(map(str, rows)).sort(key=hold)
-    assert [_called(*each) for each in held] == ["sort", "sort"]
+    assert [called(*each) for each in held] == ["sort", "sort"]
 
 
 def kernel(hold: Any, width: int, sigma: float) -> None:

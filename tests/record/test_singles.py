@@ -19,6 +19,7 @@ nn = torch.nn
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.setattr(repeats, "_MOST_SECONDS", 60.0)  # a busy machine is not what these are about
     places.begin()
     torch.manual_seed(0)
 
@@ -147,6 +148,79 @@ def test_an_environment_that_answers() -> None:
             numpy.add(state, float(answer.detach().sum()), out=state)
 
     assert watched(play) == []
+
+
+def rounds(count: int, environments: int) -> Callable[[], None]:
+    """Return a program of environments side by side that answer once all of them were asked, *count* times."""
+    numpy = pytest.importorskip("numpy")
+    model = net()
+    states = [numpy.random.rand(16).astype("float32") for _ in range(environments)]
+
+    def play() -> None:
+        for _ in range(count):
+            answers = [float(model(torch.from_numpy(state)[None]).detach().sum()) for state in states]
+            for at, answer in enumerate(answers):
+                states[at] = states[at] * 0.9 + answer
+
+    return play
+
+
+@pytest.mark.parametrize(("count", "loops"), [(1, 1), (3, 3), (8, 8), (20, 20)])
+def test_environments_that_answer_in_rounds(count: int, loops: int) -> None:
+    """The observations of a round are there before its first call. Only the first four rounds are compared."""
+    assert watched(rounds(count, 5)) == [("Sequential", 5 * count, loops, 1.0)]
+
+
+def test_rounds_are_told_of_where_the_rest_of_the_step_takes_too_long_to_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up within the sixth of forty rounds: the five before it are whole."""
+    play, calls = rounds(40, 5), 0
+    enter = repeats.Repeats._enter
+
+    def entered(self: Any, *given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        self._worked = 0.0 if calls < 84 else 61.0  # three modules a call: 5 x 5 x 3 are 75
+        return enter(self, *given)
+
+    monkeypatch.setattr(repeats.Repeats, "_enter", entered)
+    ((kind, calls_of, loops, share),) = watched(play)
+    assert (kind, calls_of, loops) == ("Sequential", 25, 5)
+    assert share < 1.0  # the round that was begun is no part of it
+
+
+def test_calls_in_one_round_are_not_told_of_where_watching_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "_MOST_SECONDS", -1.0)
+    model, crops = net(), [torch.randn(16) for _ in range(6)]
+    watch = repeats.Repeats(torch, int)
+    watch.start()
+    for crop in crops:
+        model(crop[None])
+    watch.stop()
+    assert watch.singles is None
+
+
+@pytest.mark.parametrize(("numbers", "found"), [(3, 1), (2, 0)])
+def test_small_observations(numbers: int, found: int) -> None:
+    model, states = nn.Linear(numbers, 4), torch.randn(6, numbers)
+    assert len(watched(lambda: [model(state) for state in states])) == found
+
+
+def test_rounds_of_three() -> None:
+    """Of so few calls it is not known whether their samples were there."""
+    assert watched(rounds(4, 3)) == []
+
+
+def test_a_round_and_then_calls_that_need_one_another() -> None:
+    model, crops = net(), [torch.randn(16) for _ in range(6)]
+
+    def refine() -> None:
+        found = crops[0]
+        for at in range(20):
+            found = model((crops[at] if at < 6 else found).unsqueeze(0))[0]
+
+    ((kind, calls, loops, share),) = watched(refine)
+    assert (kind, calls, loops) == ("Sequential", 6, 1)
+    assert share < 0.7
 
 
 def test_a_module_that_keeps_a_state() -> None:

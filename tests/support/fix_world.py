@@ -803,6 +803,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "head": nn.Linear(8, 5),
     },
     "cpu/dense-adjacency": lambda scope: {"adjacency": torch.eye(6), "features": torch.rand(6, 4)},
+    "cpu/repeated-draws": lambda scope: {"weights": np.array([1.0, 6.0, 1.0])},
+    "cpu/mostly-zeros": lambda scope: {"adjacency": torch.eye(6), "features": torch.rand(6, 4)},
     "cpu/masked-pairs": lambda scope: {
         "hidden": torch.rand(6, 4),
         "adjacency": torch.eye(6),
@@ -1252,6 +1254,8 @@ pictures = Pictures(["a.jpg"])
 pictures[len(pictures) - 1]
 """,
     "data-loading/made-again": "assert smooth(torch.zeros(400)).shape == (400,)",
+    "cpu/made-again": "assert smooth(torch.zeros(400)).shape == (400,)",
+    "cpu/repeated-draws": "assert (draw(200) == 1).mean() > 0.5",
     "data-loading/late-crop": """
 class Volumes:
     volumes = [1000 * torch.rand(40, 48, 56) - 500]
