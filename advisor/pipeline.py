@@ -43,6 +43,7 @@ from advisor.views.copy_time import copy_time
 from advisor.views.host_time import host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
+from advisor.views.line_time import line_time
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.model_time import model_time
@@ -320,7 +321,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_lines=known.lines,
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
-        host_time=host_time(trace.context),
+        host_time=line_time(trace) if trace.context.cpu_program else host_time(trace.context),
         model_time=model_time(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,

@@ -105,6 +105,11 @@ def _bounds(context: Context) -> tuple[Ints, Ints, Ints]:
     return head, context.ledger.start_ns[head], summed(row, context.ledger.dur_ns[segments], count)
 
 
+def heads(context: Context) -> Ints:
+    """First segment of the ledger of each row."""
+    return context.once(_bounds)[0]
+
+
 def _nodes(context: Context) -> Ints:
     """The node that the launching thread is in at the middle of each row; -1 for none."""
     host, (_, start, dur) = context.recording.host, context.once(_bounds)

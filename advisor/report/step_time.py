@@ -74,7 +74,7 @@ def host_part(part: HostTime) -> str:
     """Name what the CPU does in short: the name of a function's file is its last part; one of many letters is its line's."""
     if part.kind == "between":
         return "between recorded calls"
-    if part.kind != "function":
+    if part.kind not in ("function", "line"):
         return clean(part.where)[:_LONGEST]
     text, inside = clean(part.where.rpartition("/")[2]), f" ({clean(part.inside)})" if part.inside else ""
     return (text if len(text) <= _LONGEST else text.split(" ")[0]) + inside
@@ -93,7 +93,8 @@ def host_time(summary: Summary) -> str:
     ]
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
-    return f"Waits for the CPU, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
+    what = "By line" if parts[0].kind == "line" else "Waits for the CPU"
+    return f"{what}, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
 
 
 def models(summary: Summary) -> str:

@@ -347,8 +347,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     host_time: Annotated[
         list[HostTime],
         doc(
-            "What the CPU does in the time that the GPU idles for Python, operators and launches, the most first. Empty without a "
-            "GPU, where that is under a twentieth of the step, and in older analyses."
+            "What the CPU does in the time that the GPU idles for Python, operators and launches, the most first. Without a GPU "
+            "the lines of the source that the step's time lies in, forward and backward. Empty where that is under a twentieth "
+            "of the step, or most lines are unknown, and in older analyses."
         ),
     ] = []
     model_time: Annotated[

@@ -1,4 +1,4 @@
-"""Time in which the GPU waits for the CPU, divided by what the CPU does meanwhile."""
+"""Time in which the GPU waits for the CPU, divided by what the CPU does meanwhile; without a GPU, that of the CPU by line."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from advisor.results.field import CodeLine, Name, doc
 
 
 class HostTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Time of the launching thread in one part of the program, while the GPU waits for it."""
+    """Time of the launching thread in one part of the program, while the GPU waits for it; without a GPU, of one line."""
 
     where: Annotated[
         CodeLine,
         doc(
             "What it does: a phase of training, the innermost function that is neither torch's nor the standard library's, a range "
-            "that the program marks, or the outermost operator, whichever is known first; empty between these, and for the others."
+            "that the program marks, or the outermost operator, whichever is known first; empty between these, and for the others. "
+            "Without a GPU the user's line that called it."
         ),
     ]
     kind: Annotated[
-        Literal["phase", "function", "range", "operator", "between", "others"],
+        Literal["phase", "function", "range", "operator", "between", "line", "others"],
         doc("Which of these `where` names; `others` sums up parts of less than a 200th."),
     ]
     ms: Annotated[float, doc("Of the step (of the window without steps) in ms.")]
-    share: Annotated[float, doc("That, of all time in which the GPU waits for Python, operators and launches.")]
+    share: Annotated[
+        float,
+        doc("That, of all time in which the GPU waits for Python, operators and launches; without a GPU, of the step."),
+    ]
     inside: Annotated[
         Name | None,
         doc(

@@ -286,7 +286,8 @@ def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
         rest = 100 - sum(100 * part.share for part in named[:count])
         parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
         listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
-        lines = _filled(f"waits for the CPU {duration(total)}: ", listed, width)
+        what = "time by line" if named[0].kind == "line" else "waits for the CPU"
+        lines = _filled(f"{what} {duration(total)}: ", listed, width)
         if len(lines) <= min(_HOST_ROWS, most):
             return lines
     return []
@@ -296,9 +297,9 @@ def _of_files(parts: Sequence[HostTime]) -> list[tuple[HostTime, str]]:
     """Name parts in short; a function of the file of that before it without the file, one of its name by the line alone."""
     files: dict[str, list[HostTime]] = {}
     for part in parts:
-        files.setdefault(part.where.split(":")[0] if part.kind == "function" else step_time.host_part(part), []).append(
-            part
-        )
+        files.setdefault(
+            part.where.split(":")[0] if part.kind in ("function", "line") else step_time.host_part(part), []
+        ).append(part)
     named: list[tuple[HostTime, str]] = []
     for group in files.values():
         said = ""

@@ -1,0 +1,62 @@
+"""Division of a program's time on the CPU by line: operators and their backward pass, and the Python between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.gaps import heads
+from advisor.intervals import fetch, summed
+from advisor.results.host_time import HostTime
+from advisor.timeline.ledger import OWNED
+
+if TYPE_CHECKING:
+    from advisor.timeline.source import Place
+    from advisor.trace import Trace
+
+_KNOWN = 0.5
+"""Of steady work: where lines of less are known, they say little of it."""
+_SMALL = 0.005
+"""Of steady work: lines of less are summed up."""
+
+
+def line_time(trace: Trace) -> list[HostTime]:
+    """Divide the steady time of a program on the CPU by the user's line, the longest first; what has none is of the others.
+
+    Each moment belongs to the line that called its operator, forward and backward, or that the Python between two operators is
+    of; in a loader's wait to the dataset's line, where it is known. Empty with a device, and where most lines are unknown.
+    """
+    context, ledger = trace.context, trace.ledger
+    total = ledger.counted_ns
+    if not context.cpu_program or not total:
+        return []
+    places: Sequence[Place] = context.recording.host.places
+    busy = np.flatnonzero(ledger.counted & ledger.through(*OWNED) & (ledger.row >= 0))
+    user = fetch(context.recording.host.attributes.user, context.op_rows)[ledger.row[busy]]
+    sums = summed(user[user >= 0], ledger.dur_ns[busy][user >= 0], len(places))
+    found: dict[tuple[str, int, str], int] = {}
+    for place, ns in zip(places, sums.tolist(), strict=True):
+        if ns:
+            key = (place.file, place.line, place.function)
+            found[key] = found.get(key, 0) + ns
+    gaps = trace.frame("gaps")
+    gaps = gaps[ledger.counted[heads(context)] & gaps["file"].notna().to_numpy()]
+    for (file, line, function), ns in (
+        gaps.groupby(["file", "line", "function"], observed=True)["cost_ns"].sum().items()
+    ):
+        key = (str(file), int(line), "" if pd.isna(function) else str(function))
+        found[key] = found.get(key, 0) + int(ns)
+    if sum(found.values()) < _KNOWN * total:
+        return []
+    ms = context.step_ns / 1e6 / total
+    large = sorted(((ns, key) for key, ns in found.items() if ns >= _SMALL * total), reverse=True)
+    told = [
+        HostTime(where=f"{file}:{line} {function}".rstrip(), kind="line", ms=ns * ms, share=ns / total)
+        for ns, (file, line, function) in large
+    ]
+    if (rest := total - sum(ns for ns, _ in large)) > 0:
+        told.append(HostTime(where="", kind="others", ms=rest * ms, share=rest / total))
+    return told
