@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from advisor.frames.gaps import heads
 from advisor.intervals import fetch, summed
@@ -43,18 +42,18 @@ def line_time(trace: Trace) -> list[HostTime]:
             key = (place.file, place.line, place.function)
             found[key] = found.get(key, 0) + ns
     gaps = trace.frame("gaps")
-    gaps = gaps[ledger.counted[heads(context)] & gaps["file"].notna().to_numpy()]
-    for (file, line, function), ns in (
-        gaps.groupby(["file", "line", "function"], observed=True)["cost_ns"].sum().items()
-    ):
-        key = (str(file), int(line), "" if pd.isna(function) else str(function))
+    known = gaps[["file", "line", "function"]].notna().all(axis=1).to_numpy()
+    gaps = gaps[ledger.counted[heads(context)] & known]
+    columns = (gaps[name].tolist() for name in ("file", "line", "function", "cost_ns"))
+    for file, line, function, ns in zip(*columns, strict=True):
+        key = (str(file), int(line), str(function))
         found[key] = found.get(key, 0) + int(ns)
     if sum(found.values()) < _KNOWN * total:
         return []
     ms = context.step_ns / 1e6 / total
     large = sorted(((ns, key) for key, ns in found.items() if ns >= _SMALL * total), reverse=True)
     told = [
-        HostTime(where=f"{file}:{line} {function}".rstrip(), kind="line", ms=ns * ms, share=ns / total)
+        HostTime(where=f"{file}:{line} {function}", kind="line", ms=ns * ms, share=ns / total)
         for ns, (file, line, function) in large
     ]
     if (rest := total - sum(ns for ns, _ in large)) > 0:
