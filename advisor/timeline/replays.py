@@ -33,43 +33,6 @@ def pending(recording: Recording, graphs: Ints) -> Spans:
     return union(host.start[graphs], until)
 
 
-def launchers(recording: Recording, graphs: Ints, names: Ints, begin: Ints, end: Ints) -> Ints:
-    """Name of the launches of *graphs* that stretches of idle time may lie in replays of: -1 without one, or of several names.
-
-    A stream runs in the order of the launches: between two pieces of work lies the replay that the first is of, that the second
-    is of, or one launched between these. *names* has a code for each of *graphs*, -1 where it has none.
-    """
-    work, host = recording.work, recording.host
-    linked = np.flatnonzero(work.launch >= 0)
-    called = host.start[work.launch[linked]]
-    streams = work.device[linked].astype(np.int64) * (1 << 32) + work.stream[linked]
-    shown = np.isin(graphs, work.launch[linked])
-    found = np.full(len(begin), -1, np.int64)
-    several = np.zeros(len(begin), np.bool_)
-    for stream in distinct(streams[np.isin(work.launch[linked], graphs)]).tolist():
-        here = np.flatnonzero(streams == stream)
-        here = here[np.argsort(work.start[linked[here]], kind="stable")]
-        mine = np.flatnonzero(np.isin(graphs, work.launch[linked[here]]) | ~shown)
-        mine = mine[np.argsort(host.start[graphs[mine]], kind="stable")]
-        launched, named = host.start[graphs[mine]], names[mine]
-        start = work.start[linked[here]]
-        before = np.searchsorted(start, begin, side="right") - 1
-        behind = np.searchsorted(start, end, side="left")
-        last = np.iinfo(np.int64).max
-        since = np.where(before >= 0, called[here][np.maximum(before, 0)], -last)
-        until = np.where(behind < len(here), called[here][np.minimum(behind, len(here) - 1)], last)
-        low = np.searchsorted(launched, since, side="left")
-        high = np.searchsorted(launched, np.minimum(until, end), side="right")
-        changes = np.append(0, np.cumsum(named[1:] != named[:-1]))
-        some = np.flatnonzero(high > low)
-        code = named[low[some]]
-        several[some] |= changes[high[some] - 1] != changes[low[some]]
-        several[some] |= (code < 0) | ((found[some] >= 0) & (found[some] != code))
-        found[some] = code
-    found[several] = -1
-    return found
-
-
 def _first_behind(called: Ints, start: Ints, points: Ints, end: int) -> Ints:
     """For each point, the first start of work that was launched behind it; *end* where there is none."""
     order = np.argsort(called, kind="stable")

@@ -14,7 +14,6 @@ from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
 from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.memory import freeing_ns
-from advisor.timeline.replays import launchers
 from advisor.timeline.surroundings import around
 from advisor.timeline.unexplained import unexplained_idle
 
@@ -92,7 +91,7 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
     if cause == "host":
         return _of_host(context, chosen)
     if cause == "unknown":
-        return _of_replays(context, chosen) if context.graphs_underrecorded else _meanwhile(context, chosen)
+        return _meanwhile(context, chosen)
     row, dur = ledger.row[chosen], ledger.dur_ns[chosen]
     row, dur = row[row >= 0], dur[row >= 0]
     if cause in ledgers.BUSY:
@@ -194,24 +193,6 @@ def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
     if kind in KINDS and kinds[kind] >= _MOST * dur.sum():
         return Owner(KINDS[kind], kinds[kind])
     return found or _named(context, work.name[row], dur)
-
-
-def _of_replays(context: Context, segments: Ints) -> Owner | None:
-    """Return the operator, else the range, that launched the replays which most of some idle time may lie in; None without one.
-
-    The call that the host is held by meanwhile waits for these, and takes nothing itself.
-    """
-    ledger, host, graphs = context.ledger, context.recording.host, context.graph_nodes
-    operator = fetch(host.attributes.op, graphs)
-    marks = np.array([text.startswith(STEP) for text in context.names], np.bool_)
-    ranged = host.above(graphs, (host.group == ANNOTATION) & ~marks[host.name])
-    known = (operator >= 0) & (host.group[np.maximum(operator, 0)] == OP)
-    names = fetch(host.name, np.where(known, operator, ranged))
-    found = launchers(context.recording, graphs, names, ledger.start_ns[segments], ledger.end_ns[segments])
-    total = summed(found[found >= 0], ledger.dur_ns[segments][found >= 0], len(context.names))
-    code = int(np.argmax(total)) if len(total) else 0
-    most = 2 * int(total[code]) >= int(ledger.dur_ns[segments].sum()) if len(total) else False
-    return Owner(context.names[code], int(total[code])) if most else None
 
 
 def _meanwhile(context: Context, segments: Ints) -> Owner | None:

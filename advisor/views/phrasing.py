@@ -142,10 +142,8 @@ class Clause(NamedTuple):
         name = short_name(self.name, longest)
         if not self.alone:
             return f"{self.text}, {self.time} in {name}" + ("" if brief else ", which no finding covers")
-        # Of replays that are not in the trace all that is known is who launched them; of idle time without a known reason, what
-        # the CPU is in meanwhile: it need not take the time.
-        unknown = self.text.endswith(ON_GPU["unknown"].partition("} ")[2])
-        where = "launched in" if self.text.endswith(_UNSEEN_REPLAYS) else "beside" if unknown else "in"
+        # What the CPU is in while the device may be at work is where the time lies, not what takes it.
+        where = "beside" if self.text.endswith(_UNSEEN_REPLAYS) else "in"
         return (
             f"{self.text}, most {where} {name} ({self.time})"
             if self.most

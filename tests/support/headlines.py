@@ -159,21 +159,3 @@ EMPTY = """{"schemaVersion": 1, "traceEvents": [
  "name": "PyTorch Profiler (0)", "args": {"Op count": 0}},
 {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": 77901000}]}"""
 """The profiler ran for 77.9 s, and recorded nothing."""
-
-
-def replays_that_lack_work() -> TraceBuilder:
-    """Four steps of 100 ms: replays of two graphs of which 10 ms each are recorded, and a copy that waits for them."""
-    b = TraceBuilder(host_us=10, latency_us=0)
-    for step in range(4):
-        start = 100_000 * step
-        with b.step():
-            with b.annotation("## forward ##"), b.op("CompiledFunction"):
-                b.graph([("part", 10_000)])
-            with b.annotation("## backward ##"), b.op("CompiledFunctionBackward"):
-                b.graph([("part", 10_000)])
-                b.graph([])
-                b.kernel("next", us=5_000, at_us=start + 80_000)
-            with b.annotation("## sparse_data_dist ##"), b.op("aten::to"):
-                b.copy("DtoH", nbytes=704, us=5, at_us=start + 90_000, stream=9)
-            b.seek(us=start + 100_000)
-    return b

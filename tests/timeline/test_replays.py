@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from advisor.testing import TraceBuilder
-from advisor.timeline.replays import launchers, pending
+from advisor.timeline.replays import pending
 from advisor.trace import Trace, read
 
 
@@ -78,38 +78,3 @@ def test_a_blocking_copy_owns_the_idle_beside_replays_that_lack_work(tmp_path: P
     assert causes["blocking_copy"] == 940_000 + 405_000
     assert causes["unknown"] == 0
     assert sum(causes.values()) == trace.ledger.counted_ns
-
-
-def test_what_waits_for_replays_that_lack_work_is_not_their_place(tmp_path: Path) -> None:
-    b = TraceBuilder(host_us=10, latency_us=0)
-    with b.step():
-        with b.op("CompiledFunction"):
-            b.graph([("part", 50)])  # launched at 0, runs 10 to 60; what else it runs is not in the trace
-        b.seek(us=200)
-        with b.op("CompiledFunctionBackward"):
-            b.graph([("part", 50)])  # launched at 200, runs 210 to 260
-            b.graph([])  # nothing of it was recorded
-        with b.annotation("## sparse_data_dist ##"), b.op("aten::to"):
-            b.copy("DtoH", nbytes=704, us=5, at_us=1000, stream=9)  # the host waits for it
-        b.seek(us=1100)
-        b.kernel("next", us=100)
-        b.seek(us=1300)
-    context = trace_of(b, tmp_path).context
-    names = np.array([context.names.index(name) for name in ("CompiledFunction", *["CompiledFunctionBackward"] * 2)])
-    # In the first replay before any work; behind its work; the same when the next is launched, of which either may run; between
-    # two replays of one operator; behind work that followed them.
-    begin, end = np.array([1, 61, 201, 300, 1210]) * 1000, np.array([9, 190, 209, 900, 1250]) * 1000
-    found = launchers(context.recording, context.graph_nodes, names, begin, end)
-    assert found.tolist() == [names[0], names[0], -1, names[1], -1]
-
-
-def test_replays_without_a_name_have_no_place(tmp_path: Path) -> None:
-    b = TraceBuilder(host_us=10, latency_us=0)
-    with b.step():
-        b.graph([("part", 50)])  # runs 10 to 60, launched in no operator and no range
-        b.seek(us=500)
-        b.kernel("next", us=100)
-        b.seek(us=700)
-    context = trace_of(b, tmp_path).context
-    found = launchers(context.recording, context.graph_nodes, np.array([-1]), np.array([100_000]), np.array([400_000]))
-    assert found.tolist() == [-1]

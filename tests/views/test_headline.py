@@ -433,21 +433,12 @@ def test_a_call_that_holds_the_host_longer_than_the_gpu_idles_says_both(idle_us:
     assert _idle_of(found, 1e-6) == text
 
 
-def test_replays_that_lack_work_are_named_by_what_launched_them_not_by_what_waits() -> None:
-    # Of each step of 100 ms two replays are recorded for 20 ms; the host waits for the rest in a copy.
-    text = headline(built.replays_that_lack_work).text
-    assert "the GPU idles, or runs unrecorded replays, most launched in CompiledFunctionBackward (" in text
-    assert "cudaMemcpyAsync" not in text
-    assert text.endswith("First, record without CUDA graphs.")
-
-
 @pytest.mark.real
-def test_a_wait_for_replays_that_were_not_recorded_is_no_place() -> None:
-    # By the raw file: of the idle time of a step over 60 ms lie between work of the last replay that CompiledFunctionBackward
-    # launches, while the host waits in cudaMemcpyAsync under ## sparse_data_dist ##.
+def test_a_copy_that_waits_for_the_gpu_says_for_how_long() -> None:
+    # By the raw file: cudaMemcpyAsync under ## sparse_data_dist ## takes 139 to 147 ms of each step, the first of which is longer.
     found = real_analysis("audited/a100_dlrm_rank0of16").headline
     assert found is not None
-    assert "launched in CompiledFunctionBackward (86 ms)" in found.text
+    assert "cudaMemcpyAsync under ## sparse_data_dist ## (80.6 of 134 ms)" in found.text
 
 
 def test_what_a_finding_owns_is_named_where_it_is_much_more_than_what_none_does() -> None:
