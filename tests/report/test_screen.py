@@ -732,15 +732,15 @@ def waiting(total: float, *findings: Finding) -> list[str]:
 
 
 def cheap(high_ms: float, at: int) -> Finding:
-    """A finding of seven lines, from the third on of eight, two of them its fix, that saves *high_ms* at most."""
+    """A finding of eight lines, from the third on of nine, two of them its fix, that saves *high_ms* at most."""
     saving = Saving(low_ms=0.0, high_ms=high_ms, low_share=0.0, high_share=high_ms / 100, basis="replay")
-    one = finding(f"a/r{at}", title=f"Title {at} " + "long " * (50 if at < 2 else 64), saving=saving)
+    one = finding(f"a/r{at}", title=f"Title {at} " + "long " * (65 if at < 2 else 79), saving=saving)
     return replace(one, fix=replace(one.fix, title=f"Change {at} " + "now " * 18))
 
 
 @pytest.mark.parametrize(("high_ms", "divided", "fixes"), [(10.0, True, 3), (30.0, False, 4)])
 def test_what_the_cpu_does_takes_the_room_of_fixes_that_return_less(high_ms: float, divided: bool, fixes: int) -> None:
-    """Findings fill the 30 lines that four others leave; idle time of 40 ms takes the two of a fix that returns at most 20."""
+    """Findings fill the 34 lines that four others leave; idle time of 40 ms takes the two of a fix that returns at most 20."""
     findings = [cheap(50.0, 0), *(cheap(high_ms, at) for at in (1, 2, 3))]
     shown = waiting(40.0, *findings)
     assert any(line.startswith("waits for the CPU 40.0 ms: backward 60 %") for line in shown) == divided
@@ -759,7 +759,7 @@ def test_unknown_limits_leave_the_screen_for_what_the_cpu_does() -> None:
     assert any("In no finding" in line for line in shown)
     assert any(line.startswith("waits for the CPU") for line in shown)
     assert any("limit not known" in line for line in shown)  # three findings leave room for all
-    crowded = lines(replace(full, findings=[*made.findings[:3], replace(made.findings[3], title="long " * 20)]))
+    crowded = lines(replace(full, findings=[*made.findings[:3], replace(made.findings[3], title="long " * 35)]))
     assert any(line.startswith("waits for the CPU") for line in crowded)
     assert not any("limit not known" in line for line in crowded)
     assert any("In no finding: compute, 20.0 ms in aten::mm." in line for line in crowded)
