@@ -321,7 +321,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_lines=known.lines,
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
-        host_time=line_time(trace) if trace.context.cpu_program else host_time(trace.context),
+        host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
         model_time=model_time(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
