@@ -40,7 +40,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("inputs", "options"),
     [
         # To cut seeds from the large recordings, and to start a second child, takes longer than to try 60 inputs.
-        (60, "--kinds trace --whole 0.16 --largest 100 --jobs 1"),
+        (60, "--kinds trace --whole 0.3 --largest 100 --jobs 1"),
         pytest.param(1200, "--kinds trace --whole 0.08 --jobs 2", marks=pytest.mark.study),
     ],
 )
