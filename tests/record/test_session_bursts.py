@@ -1,4 +1,4 @@
-"""What a session does with bursts of an optimizer's steps: it never ends the program, and says no more than it knows."""
+"""Bursts of an optimizer's steps in a session: nothing of them ends the program, and nothing is said that is not known."""
 
 from __future__ import annotations
 
