@@ -21,7 +21,7 @@ from advisor.timeline.calls import OP, PYTHON, RUNTIME, Host
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
 from advisor.timeline.launch_origin import in_line, launch_behind, thread_of
-from advisor.timeline.ledger import CAUSES, CODE, IDLE
+from advisor.timeline.ledger import CAUSES, CODE, IDLE, OWNED
 from advisor.timeline.memory import freeing_ns
 from advisor.timeline.owners import OWNERS, Neighbours, Stretches, neighbours
 from advisor.timeline.owners import find as find_owners
@@ -351,7 +351,10 @@ def _steps_python(context: Context, user: Ints, dur: Ints, host: Bools) -> dict[
                 np.bool_,
             )
             here = host & (user >= 0) & known[np.where(user >= 0, user, -1)]
-            part[here] = min(entry.share * whole / max(int(dur[here].sum()), 1), 1.0)
+            # The looks count the operators there as well.
+            at = fetch(context.recording.host.attributes.user, context.op_rows)
+            acting = int(context.ledger.cost(len(at), *OWNED)[known[np.where(at >= 0, at, -1)]].sum())
+            part[here] = min(entry.share * whole / max(int(dur[here].sum()) + acting, 1), 1.0)
         out[name] = part
     entry = recorded.step_repeat if recorded is not None else None
     names = [entry.function if entry is not None else ""]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 _KNOWN = 0.5
-"""Of steady work: where lines of less are known, they say little of it."""
+"""Of steady work without what other threads exchange: where lines of less are known, they say little of it."""
 _SMALL = 0.005
 """Of steady work: lines of less are summed up."""
 
@@ -25,8 +25,9 @@ _SMALL = 0.005
 def line_time(trace: Trace) -> list[HostTime]:
     """Divide the steady time of a program on the CPU by the user's line, the longest first; what has none is of the others.
 
-    Each moment belongs to the line that called its operator, forward and backward, or that the Python between two operators is
-    of; in a loader's wait to the dataset's line, where it is known. Empty with a device, and where most lines are unknown.
+    Each moment belongs to the line that called its operator, forward and backward, or that the stretch between two operators is
+    of: Python, a loader's wait, a collection. What other threads exchange meanwhile is of no line. Empty with a device, and where
+    most lines are unknown.
     """
     context, ledger = trace.context, trace.ledger
     total = ledger.counted_ns
@@ -48,7 +49,8 @@ def line_time(trace: Trace) -> list[HostTime]:
     for file, line, function, ns in zip(*columns, strict=True):
         key = (str(file), int(line), str(function))
         found[key] = found.get(key, 0) + int(ns)
-    if sum(found.values()) < _KNOWN * total:
+    exchanged = int(ledger.dur_ns[ledger.counted & ledger.through("communication") & (ledger.row < 0)].sum())
+    if sum(found.values()) < _KNOWN * (total - exchanged) or not found:
         return []
     ms = context.step_ns / 1e6 / total
     large = sorted(((ns, key) for key, ns in found.items() if ns >= _SMALL * total), reverse=True)

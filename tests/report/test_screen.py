@@ -748,6 +748,18 @@ def test_what_the_cpu_does_takes_the_room_of_fixes_that_return_less(high_ms: flo
     assert sum(line.startswith((" 1", " 2", " 3", " 4")) for line in shown) == 4  # none is left out for it
 
 
+@pytest.mark.parametrize("high_ms", [2.0, 30.0])
+def test_lines_of_the_source_take_nothing_of_a_finding(high_ms: float) -> None:
+    """They divide the whole step, of which hardly a finding returns half: all four keep their fixes, where idle time takes one."""
+    made = analysis(*[cheap(50.0, 0), *(cheap(high_ms, at) for at in (1, 2, 3))])
+    parts = [HostTime(where=f"train.py:{at} main", kind="line", ms=25.0, share=0.25) for at in range(4)]
+    summary = replace(made.summary, host_time=parts, step_ms=None, window_ms=100.0)
+    shown = lines(replace(made, summary=summary))
+    assert sum("→ Change" in line for line in shown) == 4
+    alone = lines(replace(made, summary=summary, findings=made.findings[:2]))
+    assert any(line.startswith("time by line 100 ms: train.py:0 main 25 %") for line in alone)
+
+
 def test_unknown_limits_leave_the_screen_for_what_the_cpu_does() -> None:
     """Three findings leave room for three lines with the reason why a limit is not known; four long ones for one line without."""
     part = Elsewhere(cause="compute", where="aten::mm", ms=20.0, unknown="of a reason that takes lines " * 5)

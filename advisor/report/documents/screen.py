@@ -121,12 +121,13 @@ def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
     Beside what the findings leave that is what findings take for their fixes, and for their places, which return at most a
     half, and a quarter, of that time: none is left out for it.
     """
-    total = sum(part.ms for part in summary.host_time)
+    total, by_line = sum(part.ms for part in summary.host_time), any(part.kind == "line" for part in summary.host_time)
     before = _shrunk(entries, room)
     for rows in range(_HOST_ROWS, 0, -1):
         after = _shrunk(entries, room - rows)
         less = [(form, entry) for form, was, entry in zip(after, before, entries, strict=False) if form > was]
-        cheap = all(entry.worth_ms <= _YIELDS[form] * total for form, entry in less)
+        # Lines of the source divide the whole step, which no finding returns: they take none of its lines.
+        cheap = not less or (not by_line and all(entry.worth_ms <= _YIELDS[form] * total for form, entry in less))
         if len(after) == len(before) and cheap and _taken(entries, after) <= max(room - rows, 0):
             return rows
     return 0
