@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.reading.program_settings import WorkerLine
 from advisor.record.sample_work import Repeats, is_fetch
-from advisor.record.workers import SWITCH_S, Place, origin
+from advisor.record.workers import QUICK_SWITCHES, Place, origin
 
 _LOOK_S = 0.01
 _MOST_TIMES = 3
@@ -41,6 +41,7 @@ class Fetching:
         """Look from here on, if it is needed."""
         if not self.needed:
             return
+        self.end()
         self._ended, self._repeats = threading.Event(), Repeats()
         self._thread = threading.Thread(target=self._run, args=(self._ended,), daemon=True, name="advisor-fetching")
         self._thread.start()
@@ -62,14 +63,11 @@ class Fetching:
         return {"fetch_repeat": WorkerLine(share=share, function=function, file=file, line=line)}
 
     def _run(self, ended: threading.Event) -> None:
-        usual = sys.getswitchinterval()
-        sys.setswitchinterval(min(usual, SWITCH_S))
         try:
-            self._watch(threading.main_thread().ident, ended)
+            with QUICK_SWITCHES:
+                self._watch(threading.main_thread().ident, ended)
         except Exception:  # noqa: BLE001  (the program goes on, whatever fails in here)
             return
-        finally:
-            sys.setswitchinterval(usual)
 
     def _watch(self, thread: int | None, ended: threading.Event) -> None:
         last = time.perf_counter()

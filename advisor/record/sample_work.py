@@ -51,11 +51,16 @@ def kind(frames: list[FrameType], own: int) -> str:
     return f"{LARGE}{pixels.bit_length() - 1}" if pixels else ""
 
 
+@lru_cache(maxsize=256)
+def _instructions(code: CodeType) -> dict[int, dis.Instruction]:
+    return {each.offset: each for each in dis.get_instructions(code)}
+
+
 @lru_cache(maxsize=4096)
 def called(code: CodeType, last: int) -> str:
     """Return the name by which the instruction at *last* calls a function; empty where it calls none."""
     found, end = "", (-1, -1)
-    instructions = {each.offset: each for each in dis.get_instructions(code)}
+    instructions = _instructions(code)
     call = instructions.get(last)
     if call is None or "CALL" not in call.opname or call.positions is None:
         return ""

@@ -1,9 +1,9 @@
 """Python of steps that need not run again: functions whose arguments, numbers and words, came in an earlier step as well, and draws
 that prepare all candidates each time.
 
-While steps are timed, a thread looks at what the main thread runs, a hundred times a second. What a function is given must tell all
-of what it makes: methods, what draws random numbers or reads a clock or a file, and what reads globals that can change are left
-out, and so is what a step begins or ends in.
+While the profiler times steps, a thread looks at what the thread that ends them runs, a hundred times a second. What a function is
+given must tell all of what it makes: methods, what draws random numbers or reads a clock or a file, what reads globals that can
+change and what returns nothing are left out, and so is what a step begins or ends in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from advisor.reading.program_settings import WorkerLine
 from advisor.record.places import is_library, trace_path
 from advisor.record.sample_work import MOST_CODES, MOST_DEEP, called, draws, given, is_fetch, named
-from advisor.record.workers import SWITCH_S, Place
+from advisor.record.workers import QUICK_SWITCHES, Place
 
 _LOOK_S = 0.01
 _MOST_TIMES = 3
@@ -29,7 +29,8 @@ _LEAST_SHARE = 0.02
 _LEAST_LOOKS = 10
 _CHANGES = re.compile(
     r"^(?:time|perf_counter|monotonic|process_time|now|today|sleep|open|read\w*|load\w*|recv|get|put|input|environ|getenv|print|next"
-    r"|urlopen|glob|listdir|stat|exists|globals|exec|eval)(?:_ns)?$"
+    r"|urlopen|glob|listdir|stat|exists|globals|exec|eval|log|info|debug|warning|error|exception|critical|write\w*|flush|save\w*"
+    r"|collect|barrier|synchronize|wait\w*|run|system|send\w*)(?:_ns)?$"
 )
 """Names of what looks at something else than its arguments."""
 _DRAWN = {"choice": {"p", "replace"}, "choices": {"weights"}}
@@ -42,6 +43,10 @@ class Stepping:
     def __init__(self) -> None:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._failed = False
         self._looks = self._step = 0
         self._total = 0.0
         self._around = set[CodeType]()
@@ -53,10 +58,13 @@ class Stepping:
         self._drawn: dict[Place, float] = {}
 
     def begin(self) -> None:
-        """Look from here on."""
+        """Look from here on at the thread that calls this: the one that ends the steps."""
+        self.end()
+        self._reset()
         self.turn()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(self._ended,), daemon=True, name="advisor-stepping")
+        seen = threading.get_ident(), self._ended
+        self._thread = threading.Thread(target=self._run, args=seen, daemon=True, name="advisor-stepping")
         self._thread.start()
 
     def turn(self) -> None:
@@ -76,7 +84,7 @@ class Stepping:
 
     def summary(self) -> dict[str, Any]:
         """Return the fields ``step_looks``, ``step_repeat`` and ``step_draws`` of ``Recorded``."""
-        if self._looks < _LEAST_LOOKS:
+        if self._looks < _LEAST_LOOKS or self._failed:
             return {}
         took: dict[CodeType, float] = {}
         for key, spent in self._spent.items():
@@ -93,19 +101,16 @@ class Stepping:
                 found[name] = WorkerLine(share=share, function=function, file=file, line=line)
         return found
 
-    def _run(self, ended: threading.Event) -> None:
-        usual = sys.getswitchinterval()
-        sys.setswitchinterval(min(usual, SWITCH_S))
+    def _run(self, thread: int, ended: threading.Event) -> None:
+        last = time.perf_counter()
         try:
-            thread, last = threading.main_thread().ident, time.perf_counter()
-            while thread is not None and not ended.wait(_LOOK_S):
-                now = time.perf_counter()
-                spent, last = min(now - last, _MOST_TIMES * _LOOK_S), now
-                self._look(sys._current_frames().get(thread), spent)
+            with QUICK_SWITCHES:
+                while not ended.wait(_LOOK_S):
+                    now = time.perf_counter()
+                    spent, last = min(now - last, _MOST_TIMES * _LOOK_S), now
+                    self._look(sys._current_frames().get(thread), spent)
         except Exception:  # noqa: BLE001  (the program goes on, whatever fails in here)
-            return
-        finally:
-            sys.setswitchinterval(usual)
+            self._failed = True
 
     def _look(self, frame: FrameType | None, spent: float) -> None:
         """Count what the thread is in; its frames, which hold its variables, are let go of at the end."""
@@ -124,8 +129,10 @@ class Stepping:
             if code in seen or code in self._around or is_library(code.co_filename):
                 continue
             seen.add(code)
-            values = given(each)
-            if not values or not self._is_steady(each):
+            # By its code first: what a frame shows of its variables it also holds.
+            values = given(each) if code.co_varnames[: code.co_argcount] and self._is_steady(each) else None
+            _let_go(each)
+            if not values:
                 continue
             key = code, values
             if key not in self._first and len(self._first) >= MOST_CODES:
@@ -137,10 +144,10 @@ class Stepping:
 
     def _draw(self, frames: list[FrameType], spent: float) -> None:
         own = next((each for each in frames if not is_library(each.f_code.co_filename)), None)
-        if own is None:
+        if own is None or _DRAWN.keys().isdisjoint(own.f_code.co_names):
             return
         name = called(own.f_code, own.f_lasti)
-        words = _DRAWN.get(name, set()) & set(_words(own.f_code, own.f_lasti))
+        words = _DRAWN[name] & set(_words(own.f_code, own.f_lasti)) if name in _DRAWN else set[str]()
         if words:
             place = trace_path(own.f_code.co_filename)[0], own.f_lineno, f"{name}({', '.join(sorted(words))}=…)"
             self._drawn[place] = self._drawn.get(place, 0.0) + spent
@@ -148,8 +155,27 @@ class Stepping:
     def _is_steady(self, frame: FrameType) -> bool:
         code = frame.f_code
         if code not in self._steady:
-            self._steady[code] = not draws(frame) and not _changes(code, frame.f_globals)
+            steady = _returns(code) and not draws(frame) and not _changes(code, frame.f_globals)
+            self._steady[code] = steady and "locals" not in code.co_names
         return self._steady[code]
+
+
+def _let_go(frame: FrameType) -> None:
+    """Let go of what a frame was asked to show of its variables: before Python 3.13 it would hold that until it returns."""
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & 1 and frame.f_trace is None:
+        if "locals" not in frame.f_code.co_names:
+            frame.f_locals.clear()
+
+
+@lru_cache(maxsize=1024)
+def _returns(code: CodeType) -> bool:
+    """Tell whether a function returns anything but None: one that does not is called for something else."""
+    instructions = list(dis.get_instructions(code))
+    for before, each in zip([None, *instructions], instructions, strict=False):
+        none = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if (each.opname == "RETURN_VALUE" and not none) or (each.opname == "RETURN_CONST" and each.argval is not None):
+            return True
+    return False
 
 
 def _called_from(frames: list[FrameType], at: int) -> Place:
@@ -181,8 +207,12 @@ def _is_fixed(value: object) -> bool:
     """Tell whether a global stays what it is as long as nobody assigns to its name."""
     if isinstance(value, tuple | frozenset):
         return all(map(_is_fixed, value))
+    if isinstance(value, type | ModuleType):  # attributes of the user's own may be assigned
+        module = value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)
+        file = getattr(module, "__file__", None)
+        return file is None or is_library(file)
     plain = value is None or isinstance(value, bool | int | float | complex | str | bytes)
-    return plain or isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType)
+    return plain or isinstance(value, FunctionType | BuiltinFunctionType)
 
 
 @lru_cache(maxsize=1024)

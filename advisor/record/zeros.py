@@ -70,7 +70,7 @@ class ZeroFactors:
         if value.dim() < 2 or value.requires_grad or not value.is_floating_point():
             return False
         rows, columns = value.shape[-2:]
-        return bool(min(rows, columns) >= _LEAST_SIDE and rows * columns >= _LEAST_SIZE)
+        return bool(value.numel() and min(rows, columns) >= _LEAST_SIDE and rows * columns >= _LEAST_SIZE)
 
     def _look(self, key: tuple[str, int, str, int], matrix: Any, other: Any) -> None:
         seen = self._found.get(key)
@@ -85,8 +85,10 @@ class ZeroFactors:
             if matrix.stride(at) == 0:
                 matrix = matrix.narrow(at, 0, 1)
         matrix = matrix.detach()
-        rows = matrix.reshape(-1, matrix.shape[-1]) if matrix.dim() > 2 else matrix
-        rows = rows[:: -(-rows.shape[0] // _ROWS)]
+        # Thinned out before they are laid out anew: a transposed batch would be copied whole.
+        every = max(-(-(matrix.numel() // matrix.shape[-1]) // _ROWS), 1)
+        rows = matrix[..., :: min(every, matrix.shape[-2]), :].reshape(-1, matrix.shape[-1])
+        rows = rows[:: max(-(-rows.shape[0] // _ROWS), 1)]
         kept = int(self._torch.count_nonzero(rows))
         share = 1 - kept / rows.numel()
         # Each number of the other factor meets a row, or a column, of this one.

@@ -6,8 +6,10 @@ import builtins
 import functools
 import random
 import sys
+import threading
 import time
 import types
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,3 +161,49 @@ def test_too_few_looks_tell_nothing(watch: stepping.Stepping) -> None:
         bank(4, 5)
         watch.turn()
     assert watch.summary() == {}
+
+
+def told(message: str, times: int) -> None:
+    look()  # noqa: F821
+
+
+def test_what_returns_nothing_is_called_for_something_else(watch: stepping.Stepping) -> None:
+    steps(watch, lambda step: told("epoch", 3))
+    assert "step_repeat" not in watch.summary()
+
+
+class Large:
+    """Something that can be seen to be gone."""
+
+
+def held(rows: int) -> int:
+    large = Large()
+    seen = weakref.ref(large)
+    look()  # noqa: F821
+    del large
+    assert seen() is None
+    return rows
+
+
+def test_a_look_holds_nothing_of_what_a_function_lets_go_of(watch: stepping.Stepping) -> None:
+    steps(watch, lambda step: held(4))
+    assert watch._looks == 10
+
+
+def test_threads_take_turns_as_before_once_nobody_looks() -> None:
+    usual = sys.getswitchinterval()
+    one, other = stepping.Stepping(), stepping.Stepping()
+    one.begin()
+    one.begin()  # the first thread ends with it
+    other.begin()
+    one.end()
+    other.end()
+    assert sys.getswitchinterval() == usual
+    assert not [thread for thread in threading.enumerate() if thread.name == "advisor-stepping"]
+
+
+def test_a_second_recording_knows_nothing_of_the_first(watch: stepping.Stepping) -> None:
+    steps(watch, lambda step: bank(4, 5))
+    watch.begin()
+    watch.end()
+    assert "step_repeat" not in watch.summary()
