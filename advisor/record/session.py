@@ -232,6 +232,7 @@ class Session:
         self._passes.boundary()
         self._begin_watching(before)
         if timing and "timing" in self._passes.files:
+            self._look_no_more()  # where the pass ended before its last step
             # With the time that the profiler took to end: that the machine is busy shows in it as well, and no step is longer.
             self._load = load.between(self._load_from, load.now())
             self._updates.append(self._hooks.updates)
@@ -256,9 +257,11 @@ class Session:
         if timing and self._passes.ends_next:
             # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
             self._shares = load.between(self._load_from, load.now())
-            self._settings.workers.end()
-            self._settings.fetching.end()
-            self._settings.stepping.end()
+            self._look_no_more()
+
+    def _look_no_more(self) -> None:
+        for watch in (self._settings.workers, self._settings.fetching, self._settings.stepping):
+            watch.end()
 
     def _stamp(self) -> Stamp:
         return take(self._hooks.waited)
@@ -355,6 +358,7 @@ class Session:
         if begins and not self._over:
             if self._constants is not None:
                 self._constants.stop()
+            self._look_no_more()
             self._guarded(self._passes.interrupt)
         elif not begins:
             self._passes.blocked = False
@@ -554,6 +558,7 @@ class Session:
         for watch in (self._repeats, self._constants):
             if watch is not None:
                 watch.stop()
+        self._look_no_more()
         self._passes.stop()
         self._hooks.recording = False
         if "timing" in self._passes.files:

@@ -71,6 +71,18 @@ def test_rows_columns_and_calls_of_a_line() -> None:
     assert (found.calls, found.size, found.columns, found.share) == (2, N * N, WIDTH, KEPT)
 
 
+def test_a_batch_of_none_is_counted_as_nothing() -> None:
+    """An expert without tokens."""
+    found = zeros(lambda x: RING @ x + torch.bmm(torch.zeros(0, N, N), torch.zeros(0, N, WIDTH)).sum())
+    assert [each.columns for each in found] == [WIDTH]
+
+
+def test_a_batch_that_lies_otherwise_is_thinned_out_before_it_is_copied() -> None:
+    """Four transposed matrices with a value in each row."""
+    (found,) = zeros(lambda x: torch.bmm(torch.stack([RING] * 4).transpose(1, 2), torch.stack([x] * 4)))
+    assert found.share >= KEPT
+
+
 def test_without_gradients_a_product_is_one_operator_of_another_name() -> None:
     with torch.inference_mode():
         found = zeros(RING.matmul, gradient=False)
