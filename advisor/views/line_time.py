@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.frames.gaps import heads
-from advisor.intervals import fetch, summed
+from advisor.intervals import Ints, fetch, summed
 from advisor.results.host_time import HostTime
+from advisor.timeline.launch_origin import outermost
 from advisor.timeline.ledger import OWNED
 
 if TYPE_CHECKING:
+    from advisor.timeline.context import Context
     from advisor.timeline.source import Place
     from advisor.trace import Trace
 
@@ -20,6 +22,18 @@ _KNOWN = 0.5
 """Of steady work without what other threads exchange: where lines of less are known, they say little of it."""
 _SMALL = 0.005
 """Of steady work: lines of less are summed up."""
+
+
+def _lines(context: Context) -> Ints:
+    """The user's place of each operator: what a backward operator's own calls run is of the line that they are called from.
+
+    A checkpoint's forward pass again, and a function's own backward pass: their stack is another than that of the call which
+    began the backward pass.
+    """
+    host, rows = context.recording.host, context.op_rows
+    outer = np.maximum(context.once(outermost)[rows], 0)
+    called, around = host.called_from(rows), host.called_from(outer)
+    return np.where((called >= 0) & (around >= 0) & (called != around), called, fetch(host.attributes.user, rows))
 
 
 def line_time(trace: Trace) -> list[HostTime]:
@@ -35,7 +49,7 @@ def line_time(trace: Trace) -> list[HostTime]:
         return []
     places: Sequence[Place] = context.recording.host.places
     busy = np.flatnonzero(ledger.counted & ledger.through(*OWNED) & (ledger.row >= 0))
-    user = fetch(context.recording.host.attributes.user, context.op_rows)[ledger.row[busy]]
+    user = _lines(context)[ledger.row[busy]]
     sums = summed(user[user >= 0], ledger.dur_ns[busy][user >= 0], len(places))
     found: dict[tuple[str, int, str], int] = {}
     for place, ns in zip(places, sums.tolist(), strict=True):

@@ -73,3 +73,27 @@ def test_a_loaders_wait_is_of_the_loop_and_its_lines_are_not_those_of_the_step(t
                 pass
     parts = analyzed(tmp_path, b).summary.host_time
     assert [(part.where, round(part.share, 2)) for part in parts] == [("run.py:9 main", 0.6), ("run.py:3 forward", 0.4)]
+
+
+def test_a_forward_pass_that_a_checkpoint_runs_again_is_of_its_own_line(tmp_path: Path) -> None:
+    """Of 1,000 us: 100 us forward at line 5, 500 in its backward node, in which line 3 runs again for 400; 400 of another line."""
+    b = TraceBuilder(None, host_us=0)
+    for number in range(2):
+        with b.step():
+            with b.op("aten::relu", us=400, args=stack(4, "forward")):
+                pass
+            with b.op("aten::mm", us=100, seq=number, args=stack(5, "forward")):
+                pass
+            node = "autograd::engine::evaluate_function: MmBackward0"
+            begun = {"Call stack": "run.py(15): main"}
+            with b.op(node, seq=number, fwd_thread=1, args=begun):
+                with b.op("aten::addmm", us=400, args={"Call stack": "run.py(3): block;run.py(15): main"}):
+                    pass
+                with b.op("aten::mm", us=100, args=begun):
+                    pass
+    parts = analyzed(tmp_path, b).summary.host_time
+    assert [(part.where, round(part.share, 2)) for part in parts] == [
+        ("run.py:4 forward", 0.4),
+        ("run.py:3 block", 0.4),
+        ("run.py:5 forward", 0.2),
+    ]
