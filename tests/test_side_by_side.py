@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Barrier, Event, Thread
 
@@ -14,7 +15,7 @@ from advisor import analyze, cli, pipeline, read
 from advisor.errors import AdvisorError
 from advisor.reading import machine
 from advisor.testing import TraceBuilder
-from advisor.threads import Ahead, both, once_property
+from advisor.threads import Ahead, both, each, once_property
 from advisor.timeline.context import Context
 from advisor.trace import Trace
 
@@ -33,6 +34,20 @@ def test_an_error_of_either_call_is_raised(fails: int, beside: bool) -> None:
     calls = [lambda: None, fail] if fails else [fail, lambda: None]
     with pytest.raises(KeyError):
         both(*calls, beside=beside)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_results_of_many_calls_come_in_their_order(beside: bool) -> None:
+    pauses = [0.02, 0.0, 0.01, 0.0]
+
+    def call(at: int) -> int:
+        Event().wait(pauses[at])
+        return at
+
+    assert each([partial(call, at) for at in range(4)], beside=beside) == [0, 1, 2, 3]
+    assert each([], beside=beside) == []
+    with pytest.raises(IndexError):
+        each([partial(call, at) for at in range(5)], beside=beside)
 
 
 def test_calls_beside_one_another_run_at_the_same_time() -> None:
@@ -168,7 +183,7 @@ def test_frames_that_no_rule_is_asked_on_are_not_built_ahead(path: Path, monkeyp
     monkeypatch.setattr(machine, "LEAST_ROWS", 1)
     calls: list[int] = []
     monkeypatch.setattr(pipeline, "Ahead", lambda ahead: calls.append(len(ahead)) or Ahead(()))
-    analyze(str(path), only=[""])
+    analyze(str(path), only=["kernels/attention-backend"])
     assert calls == [1]  # the replay
 
 
