@@ -123,20 +123,24 @@ class Host:
         self.attributes = replace(found, **codes)
 
     def _take(self, tables: Mapping[str, Table], zero_ns: int) -> None:
-        """Take the events in their order, one column after the other: all of them at once would take twice the room."""
+        """Take the events in their order, few columns at a time: all of them at once would take twice the room."""
         columns = stack_rows(tables, GROUPS, ("thread", "ts", "dur"))
-        start = columns.pop("ts") - zero_ns
-        end = start + np.maximum(columns.pop("dur"), 0)
-        order = _order(columns["thread"], start, end)
-        self.start = start[order]
-        del start
-        self.end = end[order]
-        del end
-        self.group, self.row, self.thread = (columns.pop(key)[order] for key in ("kind", "row", "thread"))
-        small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
-        if np.array_equal(small, self.thread):
-            self.thread = small
-        self.name = compact(stack_rows(tables, GROUPS, ("name",))["name"])[order]
+        times = [columns.pop("ts") - zero_ns]
+        times.append(times[0] + np.maximum(columns.pop("dur"), 0))
+        order = _order(columns["thread"], *times)
+
+        def take_times() -> None:
+            self.end = times.pop()[order]
+            self.start = times.pop()[order]
+
+        def take_rest() -> None:
+            self.group, self.row, self.thread = (columns.pop(key)[order] for key in ("kind", "row", "thread"))
+            small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
+            if np.array_equal(small, self.thread):
+                self.thread = small
+            self.name = compact(stack_rows(tables, GROUPS, ("name",))["name"])[order]
+
+        both(take_times, take_rest, beside=machine.has_room_for_threads(len(order)))
 
     # ---- nesting
 
@@ -639,8 +643,11 @@ def _order(thread: Ints, start: Ints, end: Ints) -> Ints:
 
     Each table is nearly in order of start, which a sort by that alone makes use of; few events start at one ns.
     """
-    order = np.argsort(start, kind="stable")
-    threads, code = coded(thread)
+    order, (threads, code) = both(
+        lambda: np.argsort(start, kind="stable"),
+        lambda: coded(thread),
+        beside=machine.has_room_for_threads(len(start)),
+    )
     if len(threads) > 1:
         narrow = code.astype(np.int16 if len(threads) < 1 << 15 else np.int64)
         order = order[np.argsort(narrow[order], kind="stable")]
