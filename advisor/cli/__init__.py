@@ -92,6 +92,8 @@ class Commands(click.Group):
     """A group whose commands are imported one by one, and whose errors become exit codes."""
 
     _collects = _owns_process = False
+    ends_process = False
+    """True where the process ends with the command."""
     ends_alone = False
     """True once the command has run that leaves nothing behind in a process of its own that would have to be taken apart."""
 
@@ -159,7 +161,7 @@ class Commands(click.Group):
             self._run(args, prog_name, complete_var, extra)
         finally:
             self._owns_process = False
-            if self._collects:
+            if self._collects and not (self.ends_process and self.ends_alone):  # else it would look at all once more
                 gc.enable()
 
     def _run(
@@ -199,6 +201,7 @@ def program() -> None:
 
     To take everything apart, module by module, takes Python a fifth of a second, and more than the memory of a large trace.
     """
+    main.ends_process = True
     try:
         main(prog_name="advisor")
     except SystemExit as end:
