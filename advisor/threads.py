@@ -108,8 +108,8 @@ class Ahead:
     def __enter__(self) -> Ahead:
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        """Let go of the calls that have not begun, and wait for the one that has."""
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        """Let go of the calls that have not begun, and wait for the one that has, but for somebody who interrupts."""
         self._left.clear()
-        if self._thread.ident is not None:
+        if self._thread.ident is not None and (kind is None or issubclass(kind, Exception)):
             self._thread.join()

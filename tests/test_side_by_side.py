@@ -116,6 +116,20 @@ def test_calls_that_have_not_begun_are_let_go() -> None:
     assert done == [1]
 
 
+def test_who_interrupts_does_not_wait_for_calls_ahead() -> None:
+    go_on, over = Event(), Event()
+
+    def call() -> None:
+        go_on.wait(20)
+        over.set()
+
+    with pytest.raises(KeyboardInterrupt), Ahead([call]):
+        raise KeyboardInterrupt
+    assert not over.is_set()
+    go_on.set()
+    assert over.wait(20)
+
+
 @pytest.fixture
 def trace(path: Path) -> Trace:
     return read(str(path))
