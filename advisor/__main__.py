@@ -1,6 +1,6 @@
 """``python -m advisor`` is the same as ``advisor``."""
 
-from advisor.cli import main
+from advisor.cli import program
 
 if __name__ == "__main__":
-    main(prog_name="advisor")
+    program()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from advisor import rulebook
 from advisor.engine.run import Outcome, chosen, run
+from advisor.frames import FRAMES
 from advisor.frames.rank_waits import rank_waits
 from advisor.frames.values import records
 from advisor.ranks.difference import differences
@@ -19,7 +20,7 @@ from advisor.ranks.digest import digest
 from advisor.ranks.rewrite import LATE, rewrite
 from advisor.ranks.spread import lags, spreads, traffic, waits
 from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, stages_of, turns_of, world_size
-from advisor.reading.machine import give_back
+from advisor.reading.machine import give_back, has_room_for_threads
 from advisor.replay import plan as plans
 from advisor.results.analysis import (
     SCHEMA_VERSION,
@@ -36,6 +37,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
+from advisor.threads import Ahead
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
@@ -84,11 +86,13 @@ def analyze(
     rules = rules if rules is not None else _shipped()
     if isinstance(trace, str | Path):
         trace = read(str(trace))
-    outcome = run(trace, rules, only=only, skip=skip)
-    if not (views or samples):
-        trace.let_go()
-    give_back(trace.events)
-    plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
+    with Ahead(_calls_ahead(trace, rules, only, skip)):
+        outcome = run(trace, rules, only=only, skip=skip)
+        if not (views or samples):
+            trace.let_go()
+        give_back(trace.events)
+        plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
+    plans.let_go(trace)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])
     # What a finding without a price owns it only counts: where it lies is still to be said, unless its rows are the kernels.
@@ -115,6 +119,15 @@ def analyze(
         elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
         phases=phases_of(trace),
     )
+
+
+def _calls_ahead(trace: Trace, rules: Rulebook, only: Sequence[str], skip: Sequence[str]) -> list[Callable[[], object]]:
+    """Return what a second thread may work out of a large trace while the rules are asked: slow frames, and the replay."""
+    if not has_room_for_threads(trace.events):
+        return []
+    asked = {rule.match.frame for rule in rules.rules if chosen(rule, only, skip)}
+    slow = [name for name in reversed(list(FRAMES)) if name in asked and FRAMES[name].slow]
+    return [*(partial(trace.frame, name) for name in slow), partial(plans.prepare, trace)]
 
 
 def analyze_many(

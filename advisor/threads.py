@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from threading import Thread
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from threading import RLock, Thread
+from typing import Any, Self, TypeVar, overload
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -38,6 +40,21 @@ def both(first: Callable[[], First], second: Callable[[], Second], *, beside: bo
     return found, results[0]
 
 
+def each(calls: Sequence[Callable[[], First]], *, beside: bool) -> list[First]:
+    """Return what calls return that need nothing of one another, in their order: *beside* in two threads, else one by one."""
+    if not beside or len(calls) < 2:
+        return [call() for call in calls]
+    found: dict[int, First] = {}
+    left = iter(range(len(calls)))
+
+    def run() -> None:
+        for at in left:
+            found[at] = calls[at]()
+
+    both(run, run, beside=True)
+    return [found[at] for at in range(len(calls))]
+
+
 _ARENA_MAX = -8
 """M_ARENA_MAX of malloc.h."""
 
@@ -51,3 +68,48 @@ def share_heap() -> None:
 
     if os.name == "posix" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         set_option(_ARENA_MAX, 1)
+
+
+class once_property(cached_property[First]):
+    """A ``cached_property`` that threads work out once: that of Python 3.12 has no lock, that of 3.11 one for all objects."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> First: ...
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Self | First:
+        if instance is None:
+            return self
+        kept, name = vars(instance), str(self.attrname)
+        with kept.setdefault(f"lock of {name}", RLock()):
+            if name not in kept:
+                kept[name] = self.func(instance)
+        found: First = kept[name]
+        return found
+
+
+class Ahead:
+    """Calls that a second thread makes one after the other, whose results others ask for later: what keeps them is theirs.
+
+    What one raises is passed over: whoever asks for the result makes the call again, and has the error where it belongs.
+    """
+
+    def __init__(self, calls: Sequence[Callable[[], object]]) -> None:
+        self._left = list(calls)
+        self._thread = Thread(target=self._run, name="advisor-ahead", daemon=True)
+        if calls:
+            self._thread.start()
+
+    def _run(self) -> None:
+        while self._left:
+            with suppress(Exception):
+                self._left.pop(0)()
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        """Let go of the calls that have not begun, and wait for the one that has, but for somebody who interrupts."""
+        self._left.clear()
+        if self._thread.ident is not None and (kind is None or issubclass(kind, Exception)):
+            self._thread.join()

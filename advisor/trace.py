@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,6 +101,7 @@ class Trace:
             self._recording.capture = Recording(capture, self._recording.libraries)
         self._context = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
+        self._locks: dict[str, RLock] = {}
 
     # ---- what it is
 
@@ -270,8 +272,10 @@ class Trace:
         machine.give_back(self.events)
         if columns is not None and frame.makers is not None:
             return as_declared(frame.table(self._context, columns), frame.schema)
-        self._frames[name] = as_declared(frame.build(self._context), frame.schema)
-        return self._frames[name]
+        with self._locks.setdefault(name, RLock()):
+            if name not in self._frames:
+                self._frames[name] = as_declared(frame.build(self._context), frame.schema)
+            return self._frames[name]
 
     def let_go(self) -> None:
         """Let go of frames of very many rows, which few ask for behind the rules, and which are then built again."""

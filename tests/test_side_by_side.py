@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from threading import Barrier, Thread
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Barrier, Event, Thread
 
+import msgspec
 import pytest
 
-from advisor import cli
+from advisor import analyze, cli, pipeline, read
 from advisor.errors import AdvisorError
-from advisor.threads import both
+from advisor.reading import machine
+from advisor.testing import TraceBuilder
+from advisor.threads import Ahead, both, each, once_property
+from advisor.timeline.context import Context
+from advisor.trace import Trace
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -28,10 +36,169 @@ def test_an_error_of_either_call_is_raised(fails: int, beside: bool) -> None:
         both(*calls, beside=beside)
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_results_of_many_calls_come_in_their_order(beside: bool) -> None:
+    pauses = [0.02, 0.0, 0.01, 0.0]
+
+    def call(at: int) -> int:
+        Event().wait(pauses[at])
+        return at
+
+    assert each([partial(call, at) for at in range(4)], beside=beside) == [0, 1, 2, 3]
+    assert each([], beside=beside) == []
+    with pytest.raises(IndexError):
+        each([partial(call, at) for at in range(5)], beside=beside)
+
+
 def test_calls_beside_one_another_run_at_the_same_time() -> None:
     meeting = Barrier(2, timeout=20)  # one alone would wait in vain
     both(meeting.wait, meeting.wait, beside=True)
     assert not [thread for thread in _named("advisor-beside") if thread.is_alive()]
+
+
+class _Asked:
+    """An object whose value takes until others have asked for it as well."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.begun = Event()
+
+    @once_property
+    def value(self) -> int:
+        self.begun.set()
+        self.made.append(len(self.made))
+        Event().wait(0.05)
+        return self.made[-1]
+
+
+def test_a_value_that_two_threads_ask_for_is_made_once() -> None:
+    asked, other = _Asked(), _Asked()
+    assert both(lambda: asked.value, lambda: asked.begun.wait(20) and asked.value, beside=True) == (0, 0)
+    assert (asked.made, other.made) == ([0], [])
+    assert (asked.value, asked.made) == (0, [0])
+
+
+def test_a_result_and_a_frame_that_two_threads_ask_for_are_made_once(trace: Trace) -> None:
+    begun, made = Event(), []
+
+    def find(_context: Context) -> int:
+        begun.set()
+        made.append(len(made))
+        Event().wait(0.05)
+        return made[-1]
+
+    context = trace.context
+    assert both(lambda: context.once(find), lambda: begun.wait(20) and context.once(find), beside=True) == (0, 0)
+    frames = both(lambda: trace.frame("gaps"), lambda: trace.frame("gaps"), beside=True)
+    assert frames[0] is frames[1]
+
+
+def test_calls_ahead_are_made_in_order_and_errors_left_to_whoever_asks() -> None:
+    done: list[int] = []
+    over = Event()
+    with Ahead([lambda: done.append(1), lambda: 1 // 0, lambda: done.append(2), over.set]):
+        assert over.wait(20)
+    assert done == [1, 2]
+
+
+def test_calls_that_have_not_begun_are_let_go() -> None:
+    begun, go_on, done = Event(), Event(), []
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(20)
+        done.append(1)
+
+    ahead = Ahead([first, lambda: done.append(2)])
+    with ahead:
+        assert begun.wait(20)
+        Thread(target=lambda: (Event().wait(0.05), go_on.set())).start()
+    assert done == [1]
+
+
+def test_who_interrupts_does_not_wait_for_calls_ahead() -> None:
+    go_on, over = Event(), Event()
+
+    def call() -> None:
+        go_on.wait(20)
+        over.set()
+
+    with pytest.raises(KeyboardInterrupt), Ahead([call]):
+        raise KeyboardInterrupt
+    assert not over.is_set()
+    go_on.set()
+    assert over.wait(20)
+
+
+@pytest.fixture
+def trace(path: Path) -> Trace:
+    return read(str(path))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Three steps of attention by hand, whose GPU waits for the host: rows of `patterns` and of `gaps`, and prices."""
+    builder = TraceBuilder()
+    for _ in range(3):
+        with builder.step(), builder.python("train.py(3): train"):
+            for name, shapes in (
+                ("aten::bmm", [[8, 64, 32], [8, 32, 64]]),
+                ("aten::_softmax", [[8, 64, 64]]),
+                ("aten::bmm", [[8, 64, 64], [8, 64, 32]]),
+            ):
+                with builder.op(name, shapes=shapes):
+                    builder.kernel(f"kernel_of_{name[6:]}", us=90)
+                builder.idle(us=300)
+            builder.sync()
+    builder.write(tmp_path / "trace.json")
+    return tmp_path / "trace.json"
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_what_a_second_thread_works_out_ahead_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where all of it is done before the rules are asked, nor where it goes on beside them."""
+    alone = analyze(str(path))
+    assert alone.findings
+    assert alone.plan
+    monkeypatch.setattr(machine, "LEAST_ROWS", 1)
+    made: list[int] = []
+
+    class Before:
+        def __init__(self, calls: Sequence[Callable[[], object]]) -> None:
+            for call in calls:
+                call()
+            made.append(len(calls))
+
+        def __enter__(self) -> None: ...
+        def __exit__(self, *_: object) -> None: ...
+
+    beside = analyze(str(path))
+    monkeypatch.setattr(pipeline, "Ahead", Before)
+    before = analyze(str(path))
+    assert made == [3]  # patterns, gaps, and the replay
+    assert msgspec.json.encode(beside) == msgspec.json.encode(before) == msgspec.json.encode(alone)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_nothing_is_worked_out_ahead_of_a_small_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(pipeline, "Ahead", lambda ahead: calls.append(len(ahead)) or Ahead(ahead))
+    analyze(str(path))
+    assert calls == [0]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_frames_that_no_rule_is_asked_on_are_not_built_ahead(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "LEAST_ROWS", 1)
+    calls: list[int] = []
+    monkeypatch.setattr(pipeline, "Ahead", lambda ahead: calls.append(len(ahead)) or Ahead(()))
+    analyze(str(path), only=["kernels/attention-backend"])
+    assert calls == [1]  # the replay
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ cannot be read, 4 inconclusive. 130 is Ctrl-C, 141 a reader that went away, 70 a
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +92,10 @@ class Commands(click.Group):
     """A group whose commands are imported one by one, and whose errors become exit codes."""
 
     _collects = _owns_process = False
+    ends_process = False
+    """True where the process ends with the command."""
+    ends_alone = False
+    """True once the command has run that leaves nothing behind in a process of its own that would have to be taken apart."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -129,6 +135,7 @@ class Commands(click.Group):
             from advisor.threads import share_heap
 
             share_heap()
+            self.ends_alone = True
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -154,7 +161,7 @@ class Commands(click.Group):
             self._run(args, prog_name, complete_var, extra)
         finally:
             self._owns_process = False
-            if self._collects:
+            if self._collects and not (self.ends_process and self.ends_alone):  # else it would look at all once more
                 gc.enable()
 
     def _run(
@@ -187,6 +194,37 @@ class Commands(click.Group):
             click.echo("advisor: this is a bug in the advisor; please report it with the traceback above.", err=True)
             sys.exit(EXIT_BUG)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def program() -> None:
+    """Run the command of a process, which ends with it.
+
+    To take everything apart, module by module, takes Python a fifth of a second, and more than the memory of a large trace.
+    """
+    main.ends_process = True
+    try:
+        main(prog_name="advisor")
+    except SystemExit as end:
+        if main.ends_alone and isinstance(end.code, int):
+            _end(end.code)
+        raise
+
+
+def _end(code: int) -> None:
+    """End this process as Python does, but for taking apart what is in its memory; do nothing where other threads or processes
+    have to be waited for."""
+    if "multiprocessing" in sys.modules or any(
+        not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()
+    ):
+        return
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            try:
+                stream.flush()
+            except OSError:
+                return
+    os._exit(code)
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from advisor.frames.values import plain_list
 from advisor.intervals import Bools
 
-LEAST_ROWS = 5_000
+LEAST_ROWS = 300
 _TEXT = r"'(?:[^']|'')*'"
 _COLUMN = r'"(?P<column{}>\w+)"'
 _CALL = re.compile(

@@ -25,6 +25,7 @@ from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import COLUMNS, places, surrounded
 from advisor.engine.recorded_settings import settings
+from advisor.frames import FRAMES
 from advisor.intervals import Bools, Ints, Spans, covered, distinct
 from advisor.results.analysis import (
     Evidence,
@@ -163,6 +164,11 @@ def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Seq
 def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
     """Tell whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
     return (not only or _fits(rule, only)) and not _fits(rule, skip)
+
+
+def _is_slow(frame: str) -> bool:
+    """Tell whether a frame comes last, as one that a second thread may be building meanwhile."""
+    return FRAMES[frame].slow
 
 
 def _fits(rule: Rule, globs: Sequence[str]) -> bool:
@@ -315,7 +321,7 @@ class _Run:
     def matches(self, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
         """Rules with all the rows that match, and those of them in counted steps, of which there is at least one."""
         matches: list[tuple[Rule, Bools, Bools]] = []
-        for frame in dict.fromkeys(rule.match.frame for rule in rules):
+        for frame in sorted(dict.fromkeys(rule.match.frame for rule in rules), key=_is_slow):
             on_frame = [rule for rule in rules if rule.match.frame == frame]
             found = self.having(frame, self.rows(frame, on_frame))
             if not found:

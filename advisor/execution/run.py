@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from advisor.counting import counted
-from advisor.execution import pool, task
+from advisor.execution import task
 from advisor.execution.inputs import Inputs
 from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
@@ -83,6 +83,8 @@ class Workers:
             # The workers' disks are not this user's: nothing is cached there.
             reading = {name: value for name, value in settings.reading.items() if name != "cache"}
             return cluster(addresses, msgspec.structs.replace(settings, reading=reading), self.scheduler, self.say)
+        from advisor.execution import pool  # a single trace needs none of what starts processes
+
         size = pool.choose(addresses, self.jobs)
         return pool.pool(addresses, settings, size) if size > 1 else pool.serial(addresses, settings)
 

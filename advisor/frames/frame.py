@@ -69,7 +69,8 @@ class Frame:
     removes them, behind the GPU's work as well. ``frees`` are nodes of the waits that a fix does away with;
     ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. ``returns`` are the
     parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. ``excess`` is a column
-    of ns that a row takes too long: what the gate compares of rows that own no time. Raises
+    of ns that a row takes too long: what the gate compares of rows that own no time. One that is ``slow`` to build comes last among
+    the frames that rules are asked on: of a large trace a second thread builds it while the others are asked. Raises
     ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
     """
 
@@ -89,6 +90,7 @@ class Frame:
     no_op: str = ""
     unlinked: str = ""
     makers: Callable[[Context], Makers] | None = None
+    slow: bool = False
 
     def __post_init__(self) -> None:
         if (self.owns is None) != self.timeless:

@@ -207,7 +207,9 @@ def build(context: Context) -> pd.DataFrame:
         "token_runs": np.full(count, len(context.once(token_runs)[0])),
         **of_gaps(context, start, dur, following),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return pd.DataFrame(
+        {name: frame[name] for name in SCHEMA.names()}, copy=False
+    )  # else all columns stand twice meanwhile
 
 
 def _copying(context: Context, head: Ints) -> Ints:
@@ -369,4 +371,5 @@ FRAME = Frame(
     owns=owns_parts(_owned),
     parts=_owned,
     no_op=IN_PYTHON,
+    slow=True,
 )

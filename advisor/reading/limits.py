@@ -9,6 +9,8 @@ import numpy as np
 
 from advisor.errors import TraceError
 from advisor.intervals import distinct
+from advisor.reading import machine
+from advisor.threads import both
 
 if TYPE_CHECKING:
     from advisor.reading.columns import Columns, Table
@@ -58,11 +60,14 @@ def check_tables(path: str, tables: Mapping[str, Table]) -> None:
     if devices and len(distinct(np.concatenate(devices))) > MOST_DEVICES:
         raise TraceError(f"{path}: more than {MOST_DEVICES} devices, the limit for one file. {_AGAIN}")
     host = [tables[group] for group in _HOST if group in tables]
-    if sum(len(table["ts"]) for table in host) <= MOST_NESTED:
+    if (rows := sum(len(table["ts"]) for table in host)) <= MOST_NESTED:
         return
     # Nearly in order already, which a stable sort makes use of.
-    starts = np.sort(np.concatenate([table["ts"] for table in host]), kind="stable")
-    ends = np.sort(np.concatenate([table["ts"] + np.maximum(table["dur"], 0) for table in host]), kind="stable")
+    starts, ends = both(
+        lambda: np.sort(np.concatenate([table["ts"] for table in host]), kind="stable"),
+        lambda: np.sort(np.concatenate([table["ts"] + np.maximum(table["dur"], 0) for table in host]), kind="stable"),
+        beside=machine.has_room_for_threads(rows),
+    )
     # Open at the start of an event: those that began before it, less those that ended by then. One event in many is asked.
     sample = np.arange(0, len(starts), 64)
     open_count = sample - np.searchsorted(ends, starts[sample], side="right")

@@ -37,7 +37,12 @@ def is_alone() -> bool:
 
 def has_room_for_threads(rows: int) -> bool:
     """Tell whether a second thread is worth while for work on so many rows: of fewer, what holds the interpreter is most of it."""
-    return rows >= LEAST_ROWS and cores() > 1 and not is_alone()
+    return rows >= LEAST_ROWS and has_cores()
+
+
+def has_cores() -> bool:
+    """Tell whether there is a core for a second thread."""
+    return cores() > 1 and not is_alone()
 
 
 def cores() -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from advisor.replay.pricing import Replay
     from advisor.replay.rungs import Priced, Rung
     from advisor.rulebook import Rulebook
+    from advisor.timeline.context import Context
     from advisor.trace import Trace
 
 _TOLD, _BEYOND = 0.01, 1.05
@@ -68,11 +69,8 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     if not claims and not trace.context.once(limits).known.any():
         return Plan(findings=outcome.findings, steps=[], reason="")
     from advisor.replay import pace
-    from advisor.replay.limits import step_limits
-    from advisor.replay.pricing import Replay
 
-    replay = _replay(trace)
-    floor = step_limits(replay, trace.priced_ms) if isinstance(replay, Replay) else None
+    replay, floor = prepare(trace)
     if not claims:
         return Plan(findings=outcome.findings, steps=[], reason="", limits=floor)
     if replay.reason:
@@ -123,7 +121,7 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
 
     outcome = run(trace, rulebook or load([builtin_rules_dir()]))
     claims = [claim for claim in outcome.matches.values() if claim.has_price]
-    replay = _replay(trace)
+    replay = trace.context.once(_replay)
     if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
     step = _what_if(replay, claims, rules, trace.priced_ms)
@@ -133,12 +131,32 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
     return Prediction(step, replay.timeline_with(chosen, beside=claims))
 
 
-def _replay(trace: Trace) -> Replay | Thread:
+def prepare(trace: Trace) -> tuple[Replay | Thread, StepLimits | None]:
+    """Return what runs the trace again, and the step with each kernel at its limit: what needs no findings, made once."""
+    return trace.context.once(_replay), trace.context.once(_floor)
+
+
+def let_go(trace: Trace) -> None:
+    """Let go of what :func:`prepare` made: a graph of a large trace takes room, and holds the trace that it is of."""
+    trace.context.forget(_replay, _floor)
+
+
+def _replay(context: Context) -> Replay | Thread:
     """Choose what runs the trace again: its graph, or the one thread of a program on the CPU."""
     from advisor.replay.cpu import Thread
     from advisor.replay.pricing import Replay
 
-    return Thread(trace.context) if trace.context.cpu_program else Replay(trace.context)
+    return Thread(context) if context.cpu_program else Replay(context)
+
+
+def _floor(context: Context) -> StepLimits | None:
+    """Run the step with each kernel at its limit; None where that cannot be told."""
+    from advisor.replay.limits import step_limits
+    from advisor.replay.pricing import Replay
+
+    replay, bare = context.once(_replay), context.once(unprofiled)
+    whole_ms = bare.step_ms if bare is not None else context.step_ns / 1e6
+    return step_limits(replay, whole_ms) if isinstance(replay, Replay) else None
 
 
 def _without(rungs: Sequence[Rung], notes: AbstractSet[str], whole_ms: float) -> list[Rung]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from advisor.engine import ranking
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
-from advisor.reading.machine import give_back
+from advisor.reading.machine import give_back, has_room_for_threads
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
 from advisor.replay.effect import (
@@ -31,6 +31,7 @@ from advisor.replay.queue import Queue, World, effects
 from advisor.replay.rungs import Bounds, Priced, Rung, joined, parted, returned
 from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
+from advisor.threads import each
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.recorded_calls import MOST_NS
@@ -84,7 +85,10 @@ class Replay:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.graph = build(context)
-        give_back(context.recording.recorded.events)
+        events = context.recording.recorded.events
+        give_back(events)
+        self.beside = has_room_for_threads(events)
+        """Two threads may try fixes."""
         self.reason = ""
         if self.graph is None:
             self.reason = "nothing was recorded that could be run again"
@@ -177,9 +181,11 @@ class Replay:
         least, little = ranking.HARDLY * whole_ms, ranking.LITTLE * whole_ms
         copies = {claim.rule.id for claim in fixes if claim.rule.match.frame == "copies"}
         priced = joined(parted(rungs, order), least, spent, little_ms=little, alone=alone, copies=copies)
-        host = {
-            claim.rule.id: self.behind_ms(claim, [other for other in fixes if other is not claim]) for claim in fixes
-        }
+        behind = each(
+            [partial(self.behind_ms, claim, [other for other in fixes if other is not claim]) for claim in fixes],
+            beside=self.beside,
+        )
+        host = dict(zip((claim.rule.id for claim in fixes), behind, strict=True))
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)
 
@@ -188,18 +194,31 @@ class Replay:
         hosts, traced = self._hosts, "python" in self.context.tables
         bare = self.context.once(unprofiled) is not None
         found = effects(self, fixes, beside)
-        worlds = [World(self, found, host) for host in [*hosts, *self._supposed]]
+        careful = [Host(_AT_LEAST)] if traced and not bare else []
+        worlds = each(
+            [
+                *(partial(World, self, found, host) for host in [*hosts, *self._supposed]),
+                *(partial(World, self, found, host, cautious=True) for host in careful),
+            ],
+            beside=self.beside,
+        )
+        last = worlds.pop() if careful else None
+        bounds = each(
+            [partial(self._bounds, claim, whole_ms, [c for c in fixes if c is not claim]) for claim in fixes],
+            beside=self.beside,
+        )
         base = worlds[0].step_ns
         return Queue(
             worlds,
             fixes,
-            {claim.rule.id: self._bounds(claim, whole_ms, [c for c in fixes if c is not claim]) for claim in fixes},
+            dict(zip((claim.rule.id for claim in fixes), bounds, strict=True)),
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph or ()) <= _LARGE,
-            careful=World(self, found, Host(_AT_LEAST), cautious=True) if traced and not bare else None,
+            careful=last,
             alike=len(hosts) if bare else 1,
             sure=len(hosts) if bare else sum(not host.call_ns for host in hosts),
+            beside=self.beside,
         )
 
     def _climb(self, queue: Queue, order: Sequence[Sequence[str]], rungs: list[Rung], whole_ms: float) -> None:

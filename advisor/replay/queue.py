@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.engine import ranking
@@ -11,6 +12,7 @@ from advisor.engine.claims import Claim
 from advisor.replay import simulate
 from advisor.replay.effect import Keep, effect
 from advisor.replay.rungs import Bounds, Rung, returned
+from advisor.threads import each
 
 if TYPE_CHECKING:
     from advisor.replay.pricing import Host, Replay
@@ -33,11 +35,13 @@ def effects(replay: Replay, fixes: Sequence[Claim], beside: Sequence[Claim] = ()
     context, graph = replay.context, replay.graph
     others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
     beside = [claim for claim in beside if not ranking.is_batch(claim.rule)]
-    rests = [
-        {claim.rule.id: effect(context, graph, claim, hopeful=hopeful, others=others, beside=beside) for claim in fixes}
+    calls = [
+        partial(effect, context, graph, claim, hopeful=hopeful, others=others, beside=beside)
         for hopeful in (False, True)
+        for claim in fixes
     ]
-    return Effects(*rests)
+    rests, rules = each(calls, beside=replay.beside), [claim.rule.id for claim in fixes]
+    return Effects(*(dict(zip(rules, part, strict=True)) for part in (rests[: len(fixes)], rests[len(fixes) :])))
 
 
 class World:
@@ -142,6 +146,7 @@ class Queue:
     The first *alike* of *worlds* have the host as recorded, or as steps without the profiler tell: the cautious figure is that
     of the one that returns least. Hosts behind the first *sure* are only supposed: they make more of what returns something
     for sure. *careful* is one whose fixes are the cautious ones, and whose host is a little faster than recorded, or None.
+    *beside*: two worlds may run at the same time.
     Times are in ms of the step: ns of the replay times *scale*.
 
     A fix by itself is worth what it returns in the world that lets it return most. Together fixes return no more than in one
@@ -161,7 +166,9 @@ class Queue:
         careful: World | None = None,
         alike: int = 1,
         sure: int = 1,
+        beside: bool = False,
     ) -> None:
+        self.beside = beside
         self.worlds, self.most, self.careful, self.alike, self.sure = worlds, most, careful, alike, sure
         self.claims = {claim.rule.id: claim for claim in fixes}
         self.whole_ms, self.scale, self.thorough = whole_ms, scale, thorough
@@ -257,6 +264,8 @@ class Queue:
     def _gain(self, rule: str) -> float:
         """The ms that a fix would return, with the host that lets it return most."""
         gain, most = 0.0, self._most(rule)
+        if self.beside:  # the worlds keep what they ran
+            each([partial(world.gain, rule) for world in self.worlds], beside=True)
         for at, world in enumerate(self.worlds):
             # A host that is only supposed makes nothing of what returns nothing.
             nothing = gain < ranking.LEAST * self.whole_ms and not self._exchange_left(rule)
@@ -301,7 +310,12 @@ class Queue:
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
         all_hosts = self._exchange_left(rule)
         scale, had = self.scale, [world.returned_ns for world in self.worlds]
-        gains = [world.take(rule, cautiously=at < self.alike) for at, world in enumerate(self.worlds)]
+        takes = [partial(world.take, rule, cautiously=at < self.alike) for at, world in enumerate(self.worlds)]
+        if self.careful is not None:
+            careful_ns = self.careful.returned_ns
+            takes.append(partial(self.careful.take, rule, cautiously=False))
+        all_gains = each(takes, beside=self.beside)
+        gains = all_gains[: len(self.worlds)]
         low = surely = min(gain for gain, _ in gains[: self.alike]) * scale
         all_hosts = all_hosts or low >= ranking.LEAST * self.whole_ms
         hopeful = [gain for _, gain in (gains if all_hosts else gains[: self.sure])]
@@ -311,7 +325,7 @@ class Queue:
             high = min(high, shorter)
         added = max(self._added(ns, gain, self._together) for ns, gain in zip(had, hopeful, strict=False))
         if self.careful is not None:
-            careful_ns, gain = self.careful.returned_ns, self.careful.take(rule, cautiously=False)[1]
+            gain = all_gains[-1][1]
             low, surely = max(low, gain * scale), max(surely, self._added(careful_ns, gain, self._surely))
         recorded = min(max(gain for _, gain in gains[: self.alike]) * scale, high)
         self.recorded.pop(rule, None)

@@ -15,13 +15,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import duckdb
 import msgspec
 
+from advisor.reading import machine
 from advisor.rulebook.expression import Condition, ConditionError, Limit, Node, Printer, Request
+from advisor.threads import each
 
 __all__ = [
     "Condition",
@@ -41,6 +44,9 @@ CHECK_SECONDS = 5.0
 _STARVED = 10
 """On a machine so busy, a second of the processor takes this many."""
 _GLANCE_SECONDS = 0.02
+
+_MANY = 200
+"""Conditions from which on two threads parse them."""
 
 _BOOLEAN = ("BOOLEAN", "bool")  # as the versions of DuckDB's client name it
 _NUMBER = re.compile(r"NUMBER|\w*INT|INTEGER|DOUBLE|FLOAT|DECIMAL", re.IGNORECASE)
@@ -167,12 +173,24 @@ def _parse(requests: Sequence[Request]) -> list[Node | ConditionError]:
         trees.setdefault((request.text, request.item), _unfit(request.text))
     fit = [key for key, problem in trees.items() if problem is None]
     texts = [f"SELECT\n{text}\nFROM t" if item else f"SELECT (\n{text}\n) FROM t" for text, item in fit]
-    query = "SELECT json_serialize_sql(q::VARCHAR) FROM (SELECT unnest(?) AS q)"
-    plain, *answers = _checker().execute(query, [["SELECT 1 FROM t", *texts]]).fetchall()
-    frame = _around(msgspec.json.decode(plain[0])["statements"][0])
-    for key, (answer,) in zip(fit, answers, strict=True):
+    half = len(texts) // 2
+    # DuckDB lets go of the interpreter meanwhile.
+    plain, *answers = chain(
+        *each(
+            [partial(_serialized, ["SELECT 1 FROM t", *texts[:half]]), partial(_serialized, texts[half:])],
+            beside=len(texts) >= _MANY and machine.has_cores(),
+        )
+    )
+    frame = _around(msgspec.json.decode(plain)["statements"][0])
+    for key, answer in zip(fit, answers, strict=True):
         trees[key] = _statement(answer, frame)
     return [tree for request in requests if (tree := trees[request.text, request.item]) is not None]
+
+
+def _serialized(statements: list[str]) -> list[str]:
+    """The syntax tree of each statement, or its error, as JSON."""
+    query = "SELECT json_serialize_sql(q::VARCHAR) FROM (SELECT unnest(CAST(? AS VARCHAR[])) AS q)"
+    return [answer for (answer,) in session().execute(query, [statements]).fetchall()]
 
 
 def _statement(answer: str, around: Any) -> Node | ConditionError:

@@ -123,20 +123,24 @@ class Host:
         self.attributes = replace(found, **codes)
 
     def _take(self, tables: Mapping[str, Table], zero_ns: int) -> None:
-        """Take the events in their order, one column after the other: all of them at once would take twice the room."""
+        """Take the events in their order, few columns at a time: all of them at once would take twice the room."""
         columns = stack_rows(tables, GROUPS, ("thread", "ts", "dur"))
-        start = columns.pop("ts") - zero_ns
-        end = start + np.maximum(columns.pop("dur"), 0)
-        order = _order(columns["thread"], start, end)
-        self.start = start[order]
-        del start
-        self.end = end[order]
-        del end
-        self.group, self.row, self.thread = (columns.pop(key)[order] for key in ("kind", "row", "thread"))
-        small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
-        if np.array_equal(small, self.thread):
-            self.thread = small
-        self.name = compact(stack_rows(tables, GROUPS, ("name",))["name"])[order]
+        times = [columns.pop("ts") - zero_ns]
+        times.append(times[0] + np.maximum(columns.pop("dur"), 0))
+        order = _order(columns["thread"], *times)
+
+        def take_times() -> None:
+            self.end = times.pop()[order]
+            self.start = times.pop()[order]
+
+        def take_rest() -> None:
+            self.group, self.row, self.thread = (columns.pop(key)[order] for key in ("kind", "row", "thread"))
+            small = self.thread.astype(np.int32)  # as ids of Linux are; those of pthread are addresses
+            if np.array_equal(small, self.thread):
+                self.thread = small
+            self.name = compact(stack_rows(tables, GROUPS, ("name",))["name"])[order]
+
+        both(take_times, take_rest, beside=machine.has_room_for_threads(len(order)))
 
     # ---- nesting
 
@@ -639,8 +643,11 @@ def _order(thread: Ints, start: Ints, end: Ints) -> Ints:
 
     Each table is nearly in order of start, which a sort by that alone makes use of; few events start at one ns.
     """
-    order = np.argsort(start, kind="stable")
-    threads, code = coded(thread)
+    order, (threads, code) = both(
+        lambda: np.argsort(start, kind="stable"),
+        lambda: coded(thread),
+        beside=machine.has_room_for_threads(len(start)),
+    )
     if len(threads) > 1:
         narrow = code.astype(np.int16 if len(threads) < 1 << 15 else np.int64)
         order = order[np.argsort(narrow[order], kind="stable")]
@@ -666,25 +673,62 @@ def _levels(depth: Ints) -> list[Ints]:
 def _nest_all(start: Ints, end: Ints, python: Bools) -> tuple[Ints, Ints, Ints]:
     """Depth, parent and ends of spans of one thread, which are cut until all of them nest; *python* flags Python frames."""
     end = end.copy()
+    known: Ints | None = None
     for attempt in range(_MOST_ATTEMPTS + 1):
-        depth, parent, levels = _nest_thread(start, end)
+        depth, parent, levels = _nest_thread(start, end, known)
         over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
         if not len(over):
             return depth, parent, end
         if attempt == _MOST_ATTEMPTS or depth.max() > _DEEPEST:
             break
-        _trim(start, end, over, levels, parent, python)
+        cut, ends = _trim(start, end, over, levels, parent, python)
+        known = _shallower(depth, start, cut, ends, end[cut])
         del depth, parent, levels  # before there are others
     return _nest_one_by_one(start, end)
 
 
-def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints, list[Ints]]:
-    """Depth and parent of spans of one thread, sorted by start and then by falling end; and the spans of each depth."""
+def _shallower(depth: Ints, start: Ints, cut: Ints, before: Ints, after: Ints) -> Ints | None:
+    """Depth once spans end earlier, in place: of all that begins between both ends; None where one has no length any more."""
+    if bool((after <= start[cut]).any()) or not len(cut):
+        return depth if not len(cut) else None
+    low, high = (np.searchsorted(start, ends, side="left") for ends in (after, before))
+    first, last = int(low.min()), int(high.max())
+    less = np.zeros(last - first + 1, np.int32)
+    np.add.at(less, low - first, 1)
+    np.add.at(less, high - first, -1)
+    depth[first:last] -= np.cumsum(less[:-1], out=less[:-1])
+    return depth
+
+
+def _nest_thread(start: Ints, end: Ints, known: Ints | None = None) -> tuple[Ints, Ints, list[Ints]]:
+    """Depth and parent of spans of one thread, sorted by start and then by falling end; and the spans of each depth.
+
+    The depth may be *known*.
+    """
     size = len(start)
-    depth = np.zeros(size, np.int32)
-    parent = np.full(size, -1, np.int32)
     # Spans without length open nothing: they are placed among the others afterwards.
     long = end > start
+    depth = _depths(start, end, long) if known is None else known
+    parent = np.full(size, -1, np.int32)
+    levels = _levels(depth)
+
+    def climb(first: int, last: int) -> None:
+        for level, below in pairwise(levels[first:last]):
+            above = level[long[level]]
+            if len(above):
+                at = np.searchsorted(above, below) - 1
+                parent[below] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
+
+    middle = int(np.searchsorted(np.cumsum([len(level) for level in levels]), size // 2)) + 1
+    beside = machine.has_room_for_threads(size)
+    both(lambda: climb(0, middle), lambda: climb(middle - 1, len(levels)), beside=beside)
+    return depth, parent, levels
+
+
+def _depths(start: Ints, end: Ints, long: Bools) -> Ints:
+    """Depth of spans of one thread: the number begun before less that ended by then, of those that are *long*."""
+    size = len(start)
+    depth = np.zeros(size, np.int32)
     spans = np.flatnonzero(long)
     ends = np.sort(end[spans], kind="stable")  # nearly in order already
 
@@ -700,34 +744,33 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints, list[Ints]]:
         before = np.searchsorted(spans, points)
         closed = np.searchsorted(ends, start[points], side="right")
         depth[points] = np.maximum(before - closed, 0)
-    levels = _levels(depth)
-
-    def climb(first: int, last: int) -> None:
-        for level, below in pairwise(levels[first:last]):
-            above = level[long[level]]
-            if len(above):
-                at = np.searchsorted(above, below) - 1
-                parent[below] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
-
-    middle = int(np.searchsorted(np.cumsum([len(level) for level in levels]), size // 2)) + 1
-    both(lambda: climb(0, middle), lambda: climb(middle - 1, len(levels)), beside=beside)
-    return depth, parent, levels
+    return depth
 
 
-def _trim(start: Ints, end: Ints, over: Ints, levels: Sequence[Ints], parent: Ints, python: Bools) -> None:
+def _trim(start: Ints, end: Ints, over: Ints, levels: Sequence[Ints], parent: Ints, python: Bools) -> tuple[Ints, Ints]:
     """Cut overlaps that do not nest, in place: *over* are spans that outlast what they began in.
+
+    Returns the spans that were cut, each once, and their ends before.
 
     Where such a span lies mostly beside its parent the two were siblings, and the earlier ends where the later starts:
     an annotation opened in an ``__enter__`` frame outlasts several frames so, all the way up. Else the child ends with
     its parent. Between an annotation and a python frame it is the frame that is cut: the ``__exit__`` that closes an
     annotation begins inside it.
     """
+    cuts: list[Ints] = []
+    ends: list[Ints] = []
+
+    def note(spans: Ints) -> None:
+        cuts.append(spans)
+        ends.append(end[spans])
+
     climber, above = over, parent[over]
     while len(climber):
         still_open = end[above] > start[climber]
         outlasts = end[climber] > end[above]
         beside = still_open & outlasts & (end[above] - start[climber] < end[climber] - end[above])
         beside &= python[above] | ~python[climber]
+        note(above[beside])
         np.minimum.at(end, above[beside], start[climber[beside]])
         on = outlasts & (parent[above] >= 0)
         climber, above = climber[on], parent[above[on]]
@@ -736,7 +779,12 @@ def _trim(start: Ints, end: Ints, over: Ints, levels: Sequence[Ints], parent: In
         late = level[end[level] > end[parent[level]]]
         above = parent[late]
         held = (above >= 0) & (end[above] > start[late])
+        note(late[held])
         end[late[held]] = end[above[held]]
+    cut, kind = coded(np.concatenate(cuts))
+    before = end[cut]
+    np.maximum.at(before, kind, np.concatenate(ends))  # of several cuts of one span, as it was before the first
+    return cut, before
 
 
 def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

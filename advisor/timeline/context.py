@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, alike, clip, covered, distinct, fetch, summed, union
 from advisor.results.analysis import typical_ms
+from advisor.threads import once_property
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
@@ -65,12 +67,16 @@ class Context:
         self.metadata = recording.metadata
         self.tables = recording.tables
         self._results: dict[Callable[[Context], Any], Any] = {}
+        self._locks: dict[Callable[[Context], Any], RLock] = {}
         self._ledgers: dict[int, ledgers.Ledger] = {}
+        self._of_ledgers = RLock()
 
     def once(self, find: Callable[[Context], Result]) -> Result:
-        """Result of *find* for this recording, worked out at the first call and kept."""
+        """Result of *find* for this recording, worked out at the first call and kept; once also where two threads ask for it."""
         if find not in self._results:
-            self._results[find] = find(self)
+            with self._locks.setdefault(find, RLock()):
+                if find not in self._results:
+                    self._results[find] = find(self)
         result: Result = self._results[find]
         return result
 
@@ -82,6 +88,11 @@ class Context:
             if not find.__module__.startswith(_OF_FRAMES) or _room(result) < _LARGE
         }
 
+    def forget(self, *finds: Callable[[Context], Any]) -> None:
+        """Let go of the results of *finds*."""
+        for find in finds:
+            self._results.pop(find, None)
+
     # ---- device and ledger
 
     @property
@@ -89,17 +100,17 @@ class Context:
         """The busiest device, which the summary speaks of; -1 where no device did anything."""
         return self.recording.devices[0] if self.recording.devices else -1
 
-    @cached_property
+    @once_property
     def waits(self) -> ledgers.HostWaits:
         """Tables of what the host waits for."""
         return ledgers.host_waits(self.recording)
 
-    @cached_property
+    @once_property
     def graph_nodes(self) -> Ints:
         """Forest nodes of calls that replay a graph."""
         return waits.nodes_by_name(self.recording, waits.GRAPH, (RUNTIME,))
 
-    @cached_property
+    @once_property
     def graphs_underrecorded(self) -> bool:
         """True where graph replays lack work: a replay without any, or long idle stretches with work queued beside replays."""
         work = self.recording.work
@@ -112,12 +123,12 @@ class Context:
         elsewhere = covered_by_others(self.recording, self.device, idle)
         return bool(idle.length - elsewhere.length > _UNDERRECORDED_SHARE * (high - low))
 
-    @cached_property
+    @once_property
     def taken_out(self) -> Spans:
         """Time of which events were taken out of the file, within what the ledger divides."""
         return clip(taken_out(self.recording), *self.recording.extent)
 
-    @cached_property
+    @once_property
     def thinned(self) -> bool:
         """True where that is over a tenth of it."""
         return self.taken_out_share > _THINNED_SHARE
@@ -142,19 +153,21 @@ class Context:
         complete = not self.recording.recorded.truncated
         return self.recording.has_host and complete and not self.lacks_work
 
-    @cached_property
+    @once_property
     def cpu_program(self) -> bool:
         """True where the program is known to have run on the CPU alone."""
         return self.device < 0 and cpu.is_cpu_program(self.recording)
 
-    @cached_property
+    @once_property
     def ledger(self) -> ledgers.Ledger:
         """The ledger of the busiest device; of the main thread of a CPU program; else of the host."""
         return cpu.ledger(self.recording, self.waits) if self.cpu_program else self.ledger_of(self.device)
 
     def ledger_of(self, device: int) -> ledgers.Ledger:
         """The ledger of any device."""
-        if device not in self._ledgers:
+        with self._of_ledgers:
+            if device in self._ledgers:
+                return self._ledgers[device]
             self._ledgers[device] = ledgers.build(self.recording, device, self.waits, doubtful=self._doubtful(device))
         return self._ledgers[device]
 
@@ -170,7 +183,7 @@ class Context:
         late = pending(self.recording, self.graph_nodes) if self.graphs_underrecorded else EMPTY
         return union(np.concatenate([gone.start, late.start]), np.concatenate([gone.end, late.end]))
 
-    @cached_property
+    @once_property
     def step_ns(self) -> float:
         """Steady work of a typical step in ns: the median, the mean of all where the two differ; of the window without steps."""
         ledger, recording = self.ledger, self.recording
@@ -180,7 +193,7 @@ class Context:
         count = max(len(ledger.counted_steps()), 1)
         return typical_ms(float(np.median(steady[recording.sampled])), ledger.counted_ns / count)
 
-    @cached_property
+    @once_property
     def silent_ns(self) -> int:
         """ns of the host's idle time, of steady work, in which no event of it was recorded: nobody knows what it did."""
         ledger = self.ledger
@@ -188,7 +201,7 @@ class Context:
         spans = silent(self.recording) if mine.any() and not self.cpu_program else EMPTY
         return int(covered(spans, ledger.start_ns[mine], ledger.end_ns[mine]).sum())
 
-    @cached_property
+    @once_property
     def longest_host_ns(self) -> int:
         """ns of the longest single stretch of the host's idle time in steady work; 0 without any, and of under three steps."""
         ledger = self.ledger
@@ -197,7 +210,7 @@ class Context:
         mine = ledger.counted & ledger.through("host")
         return int((ledger.end_ns[mine] - ledger.start_ns[mine]).max(initial=0))
 
-    @cached_property
+    @once_property
     def doubtful_ns(self) -> int:
         """ns of the host's idle time, of steady work, in copies of unknown size, where nothing of a device was recorded.
 
@@ -220,7 +233,7 @@ class Context:
         medians = np.median(total[steps], axis=0)
         return dict(zip(ledgers.CAUSES, medians.tolist(), strict=True))
 
-    @cached_property
+    @once_property
     def work_cost(self) -> Ints:
         """ns of the window that each piece of GPU work owns on its device."""
         cost = np.zeros(len(self.recording.work), np.int64)
@@ -228,7 +241,7 @@ class Context:
             cost += self.ledger_of(device).cost(len(cost), *ledgers.OWN)
         return cost
 
-    @cached_property
+    @once_property
     def idle(self) -> Spans:
         """Idle time of the busiest device inside the window."""
         idle = self.ledger.idle
@@ -240,21 +253,21 @@ class Context:
 
     # ---- kernels' names
 
-    @cached_property
+    @once_property
     def kernel_names(self) -> dict[int, KernelName]:
         """Meaning of each kernel's name, by name code."""
         work = self.recording.work
         codes = distinct(work.name[work.kind == KERNEL]).tolist()
         return {code: classify(self.names[code], self.recording.vendor) for code in codes}
 
-    @cached_property
+    @once_property
     def kernel_rows(self) -> Ints:
         """Indices of the kernels in the GPU work."""
         return self.recording.work.indices(KERNEL)
 
     # ---- operators
 
-    @cached_property
+    @once_property
     def op_rows(self) -> Ints:
         """Forest nodes of operators, in order of start."""
         return self.recording.host.nodes_of(OP).astype(np.int32)
@@ -275,12 +288,12 @@ class Context:
             out[rows] = table[name][host.row[inside[rows]]]
         return out
 
-    @cached_property
+    @once_property
     def shape_texts(self) -> list[str]:
         """The table of raw argument lists as compact text."""
         return [b"".join(raw.split()).decode("utf-8", "replace")[:400] for raw in self.recording.recorded.raws]
 
-    @cached_property
+    @once_property
     def raw_dtypes(self) -> list[str]:
         """The number format of the first tensor in each raw list of types, in C++ terms; '' for none."""
         out = []
@@ -389,7 +402,7 @@ class Context:
             work.stream[rows],
         )
 
-    @cached_property
+    @once_property
     def _place_tables(self) -> tuple[list[str], Ints, list[str], list[str]]:
         places = self.recording.host.places
         return (
@@ -415,7 +428,7 @@ class Context:
         """Phase of each forest node, in words."""
         return self.labels(self.phases(node), PHASES)
 
-    @cached_property
+    @once_property
     def kernel_dtypes(self) -> npt.NDArray[np.object_]:
         """Number format of every kernel: by the operands of the product that launched it, else by its name; None."""
         work, rows = self.recording.work, self.kernel_rows
@@ -437,7 +450,7 @@ class Context:
         formats: npt.NDArray[np.object_] = np.array(found, np.object_)[back.ravel()]
         return formats
 
-    @cached_property
+    @once_property
     def occupancy(self) -> npt.NDArray[np.float64]:
         """Estimated achieved occupancy of each kernel in %; NaN where it was not recorded.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from advisor.privacy import scrub, scrub_all
 from advisor.reading import machine
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
+from advisor.threads import once_property
 from advisor.timeline import lean
 from advisor.timeline import steps as iterations
 from advisor.timeline.calls import OP, RUNTIME, Host, stack_rows
@@ -94,7 +94,7 @@ class Recording:
         self.metadata = recorded.metadata
         self.problems: list[tuple[str, str]] = []
 
-    @cached_property
+    @once_property
     def zero_ns(self) -> int:
         """Clock reading of the first event, on the file's own clock."""
         if self.part is not None:
@@ -102,7 +102,7 @@ class Recording:
         work = [self.tables[g]["ts"].min() for g in self.tables if g != "span"]
         return int(min(work)) if work else int(self.tables["span"]["ts"].min())
 
-    @cached_property
+    @once_property
     def host(self) -> Host:
         """The host's forest."""
         forest = self._kept(self.recorded) if self._kept is not None else None
@@ -121,7 +121,7 @@ class Recording:
 
     # ---- GPU work
 
-    @cached_property
+    @once_property
     def work(self) -> Work:
         """GPU work in order of start, linked to its launches by correlation."""
         keys = ("name", "ts", "dur", "device", "stream", "correlation")
@@ -181,7 +181,7 @@ class Recording:
         out[hit] = self.host.node_of["runtime"][order[at[hit]]]
         return out
 
-    @cached_property
+    @once_property
     def devices(self) -> list[int]:
         """Devices with GPU work, the busiest first; before it the one that was asked for."""
         work = self.work
@@ -194,7 +194,7 @@ class Recording:
         rows = self.work.device == device
         return union(self.work.start[rows], self.work.end[rows])
 
-    @cached_property
+    @once_property
     def vendor(self) -> str:
         """Maker of the device that did the work; by the launching runtime first, since names may be empty."""
         if self.metadata.accelerator is not None:
@@ -230,14 +230,14 @@ class Recording:
 
     # ---- steps and window
 
-    @cached_property
+    @once_property
     def marked(self) -> list[Step]:
         """ProfilerStep#N on the host, by start: what the profiler's schedule marked."""
         if self.part is not None:
             return [Step(*step) for step in self.part.steps]
         return iterations.marked(self)
 
-    @cached_property
+    @once_property
     def _found(self) -> tuple[list[Step], str]:
         return iterations.found(self) if self.part is None else ([], "")
 
@@ -251,7 +251,7 @@ class Recording:
         """Marks of the steps in words: ProfilerStep, an optimizer, the DataLoader, an engine's annotation, a range; else ''."""
         return "ProfilerStep" if self.marked else self._found[1]
 
-    @cached_property
+    @once_property
     def whole_steps(self) -> int:
         """Steps that figures speak of: all but a last one in which nothing happens.
 
@@ -280,7 +280,7 @@ class Recording:
         launched = np.where(work.launch >= 0, fetch(self.host.start, work.launch), work.start)
         return not bool(np.any((launched >= step.start) & (launched < step.end)))
 
-    @cached_property
+    @once_property
     def window(self) -> tuple[int, int]:
         """First step's start (else the first GPU event's) to the later of the last step's end and the last GPU event's."""
         if self.part is not None:
@@ -301,7 +301,7 @@ class Recording:
             return 0, 0
         return min(s for s, _ in spans) - self.zero_ns, max(e for _, e in spans) - self.zero_ns
 
-    @cached_property
+    @once_property
     def last_work(self) -> int:
         """End of the last operator, call or GPU work."""
         host, work = self.host, self.work
@@ -317,14 +317,14 @@ class Recording:
         size = int(self.tables["copy"]["bytes"][self.work.row[index]])
         return size if size >= 0 else None
 
-    @cached_property
+    @once_property
     def extent(self) -> tuple[int, int]:
         """The time that the ledger divides: the window; the host's span where that is over twice the window, without steps."""
         if self.part is not None or self.marked or not len(self.work):
             return self.window
         return iterations.host_span(self) or self.window
 
-    @cached_property
+    @once_property
     def ends(self) -> tuple[int, int]:
         """Part of the extent that is the program's: behind what was queued before the recording, before the tail of it."""
         low, high = self.extent
@@ -335,7 +335,7 @@ class Recording:
         first = min(iterations.first_moment(self, low), high)
         return first, max(iterations.last_moment(self, first, high), first)
 
-    @cached_property
+    @once_property
     def bounds(self) -> Ints:
         """Edges of the steps: n + 1 times for n steps (or for the one interval where there are none)."""
         if self.part is not None:
@@ -396,7 +396,7 @@ class Recording:
         """Number of intervals that the window is divided into: the steps, or one."""
         return len(self.bounds) - 1
 
-    @cached_property
+    @once_property
     def sampled(self) -> Bools:
         """Flags of the steps that `step_ms` is the median of: those after the first, all where there are fewer than three."""
         flags = np.ones(self.step_count, np.bool_)

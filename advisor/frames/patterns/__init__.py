@@ -333,4 +333,5 @@ FRAME = Frame(
     spares=_forward_again,
     encloses=_inside,
     returns=_returns,
+    slow=True,
 )
