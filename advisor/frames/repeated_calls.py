@@ -11,7 +11,7 @@ from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.watched import Watched
-from advisor.intervals import Bools, Ints, alike, summed
+from advisor.intervals import Bools, Ints, alike, fetch, summed
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -46,6 +46,8 @@ _START_NS = 5_000
 """A kernel that takes no longer takes as long on fewer rows."""
 _FILLED = 0.5
 """Blocks for each multiprocessor under which fewer blocks take as long."""
+_SEVERAL = 1.5
+"""Calls whose graphs a backward pass goes through, from which on it goes through one graph where they share a result."""
 _ENGINE = "autograd::engine::evaluate_function"
 _WATCHED = Watched(lambda recorded: recorded.repeats)
 
@@ -72,12 +74,12 @@ def build(context: Context) -> pd.DataFrame:
 def _parts(context: Context) -> tuple[Ints, Ints]:
     """Segments that the rows own: with fewer rows as many operators are called, so beside a GPU what it waits is not theirs.
 
-    What several backward passes run of one graph (a Jacobian, row by row) they would run of the first result's graph as well.
+    What several backward passes run of one call's graph (a Jacobian, row by row) they would run of the first result's as well.
     """
     segments, row = _WATCHED.parts(context)
     if not len(segments):
         return segments, row
-    again = context.once(_run_again)[_WATCHED.nodes(context)]
+    again = context.once(_run_again)
     segments, row = segments[~again[row]], row[~again[row]]
     if context.cpu_program:
         return segments, row
@@ -87,23 +89,60 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
 
 
 def _run_again(context: Context) -> Bools:
-    """Flag what runs in nodes of autograd's graph that more than one backward pass runs, by the nodes of the forest."""
-    host = context.recording.host
-    again = np.zeros(host.size, np.bool_)
+    """Flag rows of backward passes that run as often on the first result's graph: one call's graph, which another pass runs, too.
+
+    A pass that goes through the graphs of several calls goes through one graph where their result is shared.
+    """
+    host, rows = context.recording.host, _WATCHED.nodes(context)
     if "op" not in host.node_of:
-        return again
+        return np.zeros(len(rows), np.bool_)
     table, node = context.tables["op"], host.node_of["op"]
-    engine = np.array([name.startswith(_ENGINE) for name in context.names], np.bool_)
-    number = np.where(engine[host.name[node]], table["sequence"], -1)
-    at = np.flatnonzero(number >= 0)
-    if not len(at):
-        return again
-    step = context.recording.host_step_of(host.start[node[at]])
-    _, of = alike(step, number[at], table["forward_thread"][at])
+    engine = np.array([name.startswith(_ENGINE) for name in context.names], np.bool_)[host.name]
+    number, thread = np.full(host.size, -1, np.int64), np.full(host.size, -1, np.int64)
+    number[node], thread[node] = table["sequence"], table["forward_thread"]
     own = np.full(host.size, -1, np.int64)
-    own[node[at]] = np.bincount(of)[of] > 1
-    found: Bools = host.flow(own) > 0
-    return found
+    own[engine & (number >= 0)] = np.flatnonzero(engine & (number >= 0))
+    around = host.flow(own)[rows]
+    inside = np.flatnonzero(around >= 0)
+    if not len(inside):
+        return np.zeros(len(rows), np.bool_)
+    # Each engine's call with the entry whose line it belongs to.
+    found, first, of = np.unique(around[inside], return_index=True, return_inverse=True)
+    entry = _WATCHED.at(context)[inside[first]]
+    step = context.recording.host_step_of(host.start[found])
+    _, graph = alike(step, number[found], thread[found])
+    passes = _passes(context, engine, found, graph)
+    often = np.bincount(graph)[graph] > 1
+    _, place = alike(step, entry)
+    _, one = alike(step, entry, passes)
+    calls = np.array([each.calls for each in _WATCHED.entries(context)], np.float64)[entry]
+    whole = np.bincount(np.unique(np.stack([place, graph]), axis=1)[0])[place]
+    covered = calls * np.bincount(one)[one] / np.maximum(whole, 1)
+    stays = often & (covered < _SEVERAL)
+    flags = np.zeros(len(rows), np.bool_)
+    flags[inside] = stays[of.ravel()]
+    return flags
+
+
+def _passes(context: Context, engine: Bools, found: Ints, graph: Ints) -> Ints:
+    """The backward pass that each call of the engine is of: another one begins behind an operator of Python's, and where nodes of
+    the graph come again.
+    """
+    host = context.recording.host
+    outer = context.op_rows[fetch(host.attributes.op, host.parent[context.op_rows]) < 0]
+    order = np.lexsort((host.start[outer], host.thread[outer]))
+    turned = np.zeros(host.size, np.int64)
+    turned[outer[order]] = np.cumsum(~engine[outer[order]])
+    run = np.zeros(len(found), np.int64)
+    seen: set[int] = set()
+    last, number = (-1, -1), 0
+    for at in np.lexsort((host.start[found], host.thread[found])).tolist():
+        key = (int(host.thread[found[at]]), int(turned[found[at]]))
+        if key != last or int(graph[at]) in seen:
+            number, last, seen = number + 1, key, set()
+        seen.add(int(graph[at]))
+        run[at] = number
+    return run
 
 
 def _spared(context: Context, cost: Ints) -> npt.NDArray[np.float64]:

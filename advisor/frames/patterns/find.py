@@ -27,6 +27,7 @@ from advisor.frames.patterns.fourier_convolution import fourier_convolutions
 from advisor.frames.patterns.fresh_memory import fresh_memory
 from advisor.frames.patterns.gathered import gathered_layers
 from advisor.frames.patterns.generation import copied_cache, without_cache
+from advisor.frames.patterns.growing_history import growing_histories
 from advisor.frames.patterns.growing_prefix import growing_prefixes
 from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
@@ -108,6 +109,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     late_picks,
     unrolled_cells,
     growing_prefixes,
+    growing_histories,
     copied_models,
     separate_heads,
     separate_layers,
