@@ -515,6 +515,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "table": (table := torch.rand(9, 9)),
         "model": lambda ids: table[ids].cumsum(1),  # sees nothing behind a position
     },
+    "cpu/pickled-exchange": lambda scope: {"right": torch.zeros(()), "seen": torch.zeros(())},
+    "cpu/statistics-every-step": lambda scope: {"log_every": 2},
     "cpu/growing-history": lambda scope: {
         "horizon": 5,
         "env": SimpleNamespace(reset=lambda: torch.ones(2, 4), step=lambda action: torch.eye(4)[action] + 0.1),
@@ -1164,6 +1166,10 @@ assert torch.allclose(loss_of(ids), torch.stack(one_by_one).mean())
 seen = play()
 assert seen.shape == (2, 5, 4)
 assert torch.equal(seen[:, 1:], torch.eye(4)[alone(seen)[:, :-1].argmax(-1)] + 0.1)
+""",
+    "cpu/pickled-exchange": """
+update(torch.eye(4), torch.tensor([0, 1, 2, 0]))
+assert (right, seen) == (3, 4)
 """,
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
     "kernels/separate-heads": "assert attend(torch.rand(3, 5, 8)).shape == (3, 5, 8)",

@@ -38,6 +38,7 @@ from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.one_hot_loss import one_hot_losses
 from advisor.frames.patterns.ordered_pairs import ordered_pairs
 from advisor.frames.patterns.pairwise import pairwise
+from advisor.frames.patterns.pickled_exchange import pickled_exchanges
 from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.rebuilt import rebuilt_tables
@@ -110,6 +111,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     unrolled_cells,
     growing_prefixes,
     growing_histories,
+    pickled_exchanges,
     copied_models,
     separate_heads,
     separate_layers,
