@@ -37,8 +37,8 @@ SCHEMA = Schema(
             "of the operator's time that goes with them: as much, but for rows beside a GPU of a kernel "
             "what is beyond its start, where its blocks fill half of the GPU",
         ),
-        flag("led_to", "another line that computes again (`repeated_operators`) leads to nearly all of what repeats here: that one "
-             "is to be changed"),
+        flag("led_to", "another line that computes again (`repeated_operators`) leads to most of what repeats here: that one is "
+             "to be changed"),
         flag("gathered", "its line runs a layer on gathered rows, which is the same fault (`patterns`)"),
         real("batched", "share", "of the time of the calls at the place that one call for all their samples spares "
              "(`single_calls`); 0 where they could not be one", _BY),
@@ -46,7 +46,8 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-_NEARLY = 0.9
+_MOSTLY = 0.75
+"""Part of what repeats at a place that another line leads to, from which on that line is the one to change."""
 _START_NS = 5_000
 """A kernel that takes no longer takes as long on fewer rows."""
 _FILLED = 0.5
@@ -88,7 +89,7 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
 
 
 def _led_to(context: Context, cost: Ints) -> Bools:
-    """Flag rows of entries whose repeated part is, but for a tenth, below one line that computes again and is another one."""
+    """Flag rows of entries whose repeated part is mostly below one line that computes again and is another one."""
     nodes, at = _WATCHED.nodes(context), _WATCHED.at(context)
     entries, lines = _WATCHED.entries(context), repeated_operators.WATCHED.entries(context)
     flags = np.zeros(len(nodes), np.bool_)
@@ -102,7 +103,7 @@ def _led_to(context: Context, cost: Ints) -> Bools:
         shares = np.bincount(below[rows], cost[rows], len(lines)) / max(int(cost[at == one].sum()), 1)
         most = int(shares.argmax())
         apart = (lines[most].file, lines[most].line) != (entries[one].file, entries[one].line)
-        flags[at == one] = apart and shares[most] * lines[most].share >= _NEARLY * entries[one].share
+        flags[at == one] = apart and shares[most] * lines[most].share >= _MOSTLY * entries[one].share
     return flags
 
 

@@ -515,6 +515,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "table": (table := torch.rand(9, 9)),
         "model": lambda ids: table[ids].cumsum(1),  # sees nothing behind a position
     },
+    "cpu/expanded-table": lambda scope: {
+        "table": torch.rand(5, 4),
+        "distance": (torch.arange(3)[:, None] - torch.arange(3) + 2),
+    },
     "cpu/pickled-exchange": lambda scope: {"right": torch.zeros(()), "seen": torch.zeros(())},
     "cpu/statistics-every-step": lambda scope: {"log_every": 2},
     "cpu/growing-history": lambda scope: {
@@ -1166,6 +1170,11 @@ assert torch.allclose(loss_of(ids), torch.stack(one_by_one).mean())
 seen = play()
 assert seen.shape == (2, 5, 4)
 assert torch.equal(seen[:, 1:], torch.eye(4)[alone(seen)[:, :-1].argmax(-1)] + 0.1)
+""",
+    "cpu/expanded-table": """
+q, k = torch.rand(2, 3, 3, 4), torch.rand(2, 3, 3, 4)
+pairs = q @ k.transpose(-1, -2) + (q[..., None, :] * table[distance]).sum(-1)
+assert torch.allclose(scores(q, k), pairs, atol=1e-5)
 """,
     "cpu/pickled-exchange": """
 update(torch.eye(4), torch.tensor([0, 1, 2, 0]))

@@ -72,7 +72,7 @@ SCHEMA = Schema(
              "the CPU), separate-projections (layers of one input, one after the other, in inference on a GPU: queries, keys and "
              "values, or a gate and what it gates), fresh-memory (that the system has just given, which an operator on the CPU "
              "is the first to write; or that is given back), pickled-exchange (of Python objects of 64 kB or more among "
-             "ranks on the CPU)"),
+             "ranks on the CPU), expanded-table (of vectors that each pair looks up for a product; on the CPU)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),

@@ -21,6 +21,7 @@ from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.diagonal import diagonals
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
+from advisor.frames.patterns.expanded_table import expanded_tables
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
 from advisor.frames.patterns.fourier_convolution import fourier_convolutions
@@ -104,6 +105,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     one_hot_losses,
     enlarged,
     gathered_layers,
+    expanded_tables,
     shrunk_late,
     constant_products,
     repeated_backward,
