@@ -120,8 +120,8 @@ def _gathered(context: Context) -> Bools:
 
 def _spared(context: Context, cost: Ints) -> npt.NDArray[np.float64]:
     """Return the part of operators' time that goes without the calls, or the rows."""
-    share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
-    share = np.minimum(share, _WATCHED.goes(context, lambda entry: entry.calls))
+    whole = _WATCHED.each(context, lambda entry: entry.share, np.float64)
+    share: npt.NDArray[np.float64] = np.minimum(whole, _WATCHED.goes(context, lambda entry: entry.calls))
     of_rows = _WATCHED.each(context, lambda entry: entry.rows, np.bool_)
     if context.cpu_program or not of_rows.any():
         return share
