@@ -128,6 +128,13 @@ def on_a_gpu_with_its_backward_pass() -> TraceBuilder:
     return training(V100)
 
 
+# All of them are made from one line that computes again: cpu/repeated-function.
+@quiet
+def calls_that_another_line_leads_to() -> TraceBuilder:
+    line = {"calls": 3, "share": 0.75, "backward": 0.0, "earlier": 7, "file": "train.py", "line": 7}
+    return decoding().ran_with(repeats=[AGAIN], again=[line])
+
+
 @quiet
 def calls_that_differ() -> TraceBuilder:
     return decoding(again={})
