@@ -166,9 +166,14 @@ def _shape(name: str, operands: tuple[Shape, ...], texts: list[str] | None) -> S
     if name == "aten::cat":
         length = sum(shape[dim] for shape in operands if len(shape) == len(whole))
     else:
-        start, end = numbers(texts, 2), numbers(texts, 3)
-        length = end[0] if start and end and start[0] == 0 and 0 < end[0] <= whole[dim] else 0
+        length = _from_start(texts, whole[dim])
     return (*whole[: dim % len(whole)], length, *whole[dim % len(whole) + 1 :]) if length else ()
+
+
+def _from_start(texts: list[str] | None, most: int) -> int:
+    """The length of a slice from the start; 0 for others."""
+    start, end = numbers(texts, 2), numbers(texts, 3)
+    return end[0] if start and end and start[0] == 0 and 0 < end[0] <= most else 0
 
 
 def _grown(old: Shape, new: Shape) -> tuple[int, int] | None:
