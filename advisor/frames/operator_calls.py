@@ -452,7 +452,7 @@ def within(
     forward = np.where(host.attributes.phase == BACKWARD, -1, index)
     if more is not None:
         forward = more(forward)
-    at = host.with_backward(forward)[rows]
+    at = host.with_backward(forward, orders=True)[rows]
     return np.flatnonzero(at >= 0), at[at >= 0], functions
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.frames import single_calls
+from advisor.frames import repeated_operators, single_calls
 from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
+from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.watched import Watched
-from advisor.intervals import Bools, Ints, alike, summed
+from advisor.intervals import Bools, Ints, distinct, summed
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -36,17 +37,21 @@ SCHEMA = Schema(
             "of the operator's time that goes with them: as much, but for rows beside a GPU of a kernel "
             "what is beyond its start, where its blocks fill half of the GPU",
         ),
+        flag("led_to", "another line that computes again (`repeated_operators`) leads to most of what repeats here: that one is "
+             "to be changed"),
+        flag("gathered", "its line runs a layer on gathered rows, which is the same fault (`patterns`)"),
         real("batched", "share", "of the time of the calls at the place that one call for all their samples spares "
              "(`single_calls`); 0 where they could not be one", _BY),
     ),
 )  # fmt: skip
 
 
+_MOSTLY = 0.75
+"""Part of what repeats at a place that another line leads to, from which on that line is the one to change."""
 _START_NS = 5_000
 """A kernel that takes no longer takes as long on fewer rows."""
 _FILLED = 0.5
 """Blocks for each multiprocessor under which fewer blocks take as long."""
-_ENGINE = "autograd::engine::evaluate_function"
 _WATCHED = Watched(lambda recorded: recorded.repeats)
 
 
@@ -62,6 +67,8 @@ def build(context: Context) -> pd.DataFrame:
     cost = summed(row, context.ledger.dur_ns[segments], len(_WATCHED.at(context)))
     batched = single_calls.batched(context)
     frame |= {
+        "led_to": _led_to(context, cost),
+        "gathered": _gathered(context),
         "cost_ns": cost,
         "spared": _spared(context, cost),
         "batched": _WATCHED.each(context, lambda entry: batched.get((entry.file, entry.line), 0.0), np.float64),
@@ -70,15 +77,10 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that the rows own: with fewer rows as many operators are called, so beside a GPU what it waits is not theirs.
-
-    What several backward passes run of one graph (a Jacobian, row by row) they would run of the first result's graph as well.
-    """
+    """Segments that the rows own: with fewer rows as many operators are called, so beside a GPU what it waits is not theirs."""
     segments, row = _WATCHED.parts(context)
     if not len(segments):
         return segments, row
-    again = context.once(_run_again)[_WATCHED.nodes(context)]
-    segments, row = segments[~again[row]], row[~again[row]]
     if context.cpu_program:
         return segments, row
     of_rows = _WATCHED.each(context, lambda entry: entry.rows, np.bool_)
@@ -86,29 +88,40 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     return segments[kept], row[kept]
 
 
-def _run_again(context: Context) -> Bools:
-    """Flag what runs in nodes of autograd's graph that more than one backward pass runs, by the nodes of the forest."""
+def _led_to(context: Context, cost: Ints) -> Bools:
+    """Flag rows of entries whose repeated part is mostly below one line that computes again and is another one."""
+    nodes, at = _WATCHED.nodes(context), _WATCHED.at(context)
+    entries, lines = _WATCHED.entries(context), repeated_operators.WATCHED.entries(context)
+    flags = np.zeros(len(nodes), np.bool_)
+    if not len(nodes) or not lines:
+        return flags
+    line_of = np.full(context.recording.host.size, -1, np.int64)
+    line_of[repeated_operators.WATCHED.nodes(context)] = repeated_operators.WATCHED.at(context)
+    below = line_of[nodes]
+    for one in distinct(at).tolist():
+        rows = np.flatnonzero((at == one) & (below >= 0))
+        shares = np.bincount(below[rows], cost[rows], len(lines)) / max(int(cost[at == one].sum()), 1)
+        most = int(shares.argmax())
+        apart = (lines[most].file, lines[most].line) != (entries[one].file, entries[one].line)
+        flags[at == one] = apart and shares[most] * lines[most].share >= _MOSTLY * entries[one].share
+    return flags
+
+
+def _gathered(context: Context) -> Bools:
+    """Flag rows of entries whose line runs a layer on gathered rows."""
+    found = [occurrences for occurrences in context.once(find).kinds if occurrences.kind == "gathered"]
+    if not found or not len(_WATCHED.at(context)):
+        return np.zeros(len(_WATCHED.at(context)), np.bool_)
     host = context.recording.host
-    again = np.zeros(host.size, np.bool_)
-    if "op" not in host.node_of:
-        return again
-    table, node = context.tables["op"], host.node_of["op"]
-    engine = np.array([name.startswith(_ENGINE) for name in context.names], np.bool_)
-    number = np.where(engine[host.name[node]], table["sequence"], -1)
-    at = np.flatnonzero(number >= 0)
-    if not len(at):
-        return again
-    step = context.recording.host_step_of(host.start[node[at]])
-    _, of = alike(step, number[at], table["forward_thread"][at])
-    own = np.full(host.size, -1, np.int64)
-    own[node[at]] = np.bincount(of)[of] > 1
-    found: Bools = host.flow(own) > 0
-    return found
+    codes = distinct(host.attributes.user[np.concatenate([one.node for one in found])]).tolist()
+    lines = {(host.places[code].file, host.places[code].line) for code in codes if code >= 0}
+    return _WATCHED.each(context, lambda entry: (entry.file, entry.line) in lines, np.bool_)
 
 
 def _spared(context: Context, cost: Ints) -> npt.NDArray[np.float64]:
     """Return the part of operators' time that goes without the calls, or the rows."""
-    share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
+    whole = _WATCHED.each(context, lambda entry: entry.share, np.float64)
+    share: npt.NDArray[np.float64] = np.minimum(whole, _WATCHED.goes(context, lambda entry: entry.calls))
     of_rows = _WATCHED.each(context, lambda entry: entry.rows, np.bool_)
     if context.cpu_program or not of_rows.any():
         return share

@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames import operator_calls
-from advisor.intervals import Ints, distinct, fetch, summed
+from advisor.intervals import Bools, Ints, alike, distinct, fetch, summed
 from advisor.reading.program_settings import Again, Recorded, Repeat, Single, Unchanged
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
 _MOST_BETWEEN, _LEAST_TURNS, _ALIKE = 200, 4, 0.8
 """Operators of a turn beside the call; turns, and the part of them that do the same there, from which on that is the turn's."""
+_SEVERAL = 1.5
+"""Calls whose graphs a backward pass goes through, from which on it goes through one graph where they share a result."""
+_ENGINE = "autograd::engine::evaluate_function"
 Found = tuple[Ints, Ints, list[str]]
 Entry = TypeVar("Entry", Repeat, Single, Unchanged, Again)
 Path = Sequence[tuple[str, int]]
@@ -86,6 +89,49 @@ class Watched(Generic[Entry]):
         """Return a value of each row's entry."""
         return np.array([value(entry) for entry in self.entries(context)], kind)[self.at(context)]
 
+    def goes(self, context: Context, graphs: Callable[[Entry], float]) -> npt.NDArray[np.float64]:
+        """Part of each row's time that goes at most where its entry's calls share a result: below 1 in some backward passes.
+
+        A pass through the graphs of several calls goes through one then; *graphs* says how many an entry has. A pass through the
+        graph of one call, which another pass goes through as well, may run on the first result's graph as before (a Jacobian, row
+        by row), or be one with those of other calls (derivatives by each input): half of what goes where all that can be are one.
+        So of derivatives of derivatives, of which some calls may have their own.
+        """
+        host, rows = context.recording.host, self.nodes(context)
+        most = np.ones(len(rows), np.float64)
+        if "op" not in host.node_of:
+            return most
+        table, node = context.tables["op"], host.node_of["op"]
+        engine = np.array([name.startswith(_ENGINE) for name in context.names], np.bool_)[host.name]
+        number, thread = np.full(host.size, -1, np.int64), np.full(host.size, -1, np.int64)
+        number[node], thread[node] = table["sequence"], table["forward_thread"]
+        own = np.full(host.size, -1, np.int64)
+        own[engine & (number >= 0)] = np.flatnonzero(engine & (number >= 0))
+        around = host.flow(own)[rows]
+        inside = np.flatnonzero(around >= 0)
+        if not len(inside):
+            return most
+        # Each engine's call with the entry whose line it belongs to.
+        found, first, of = np.unique(around[inside], return_index=True, return_inverse=True)
+        entry = self.at(context)[inside[first]]
+        step = context.recording.host_step_of(host.start[found])
+        _, graph = alike(step, number[found], thread[found])
+        run = _passes(context, engine, found, graph)
+        _, place = alike(step, entry)
+        _, one = alike(step, entry, run)
+        count = np.array([graphs(each) for each in self.entries(context)], np.float64)[entry]
+        whole = np.bincount(np.unique(np.stack([place, graph]), axis=1)[0])[place]
+        alone = count * np.bincount(one)[one] / np.maximum(whole, 1) < _SEVERAL
+        part = np.ones(len(found), np.float64)
+        for at in distinct(place[alone & (np.bincount(graph)[graph] > 1)]).tolist():
+            here = np.flatnonzero(alone & (place == at))
+            often = np.bincount(graph[here])
+            part[here[np.bincount(graph)[graph[here]] > 1]] = (1 - often.max() / len(distinct(run[here]))) / 2
+        further = np.isin(found, host.of_further_derivatives())
+        part[further] = np.minimum(part, (1 - 1 / np.maximum(count, 1)) / 2)[further]
+        most[inside] = part[of.ravel()]
+        return most
+
     def _found(self, context: Context) -> Found:
         paths = [self._path(entry) for entry in self.entries(context)]
         if not self._turns or context.cpu_program:
@@ -127,6 +173,27 @@ def _with_turns(context: Context, at: Ints, calls: Sequence[int]) -> Ints:
             own[outer[low : min(high, low + len(usual[of]) // kinds[:1].nbytes)]] = of
     found: Ints = np.where(at >= 0, at, host.flow(own))
     return found
+
+
+def _passes(context: Context, engine: Bools, found: Ints, graph: Ints) -> Ints:
+    """The backward pass that each call of the engine is of: another one begins behind an operator of Python's, and where nodes of
+    the graph come again.
+    """
+    host = context.recording.host
+    outer = context.op_rows[fetch(host.attributes.op, host.parent[context.op_rows]) < 0]
+    order = np.lexsort((host.start[outer], host.thread[outer]))
+    turned = np.zeros(host.size, np.int64)
+    turned[outer[order]] = np.cumsum(~engine[outer[order]])
+    run = np.zeros(len(found), np.int64)
+    seen: set[int] = set()
+    last, number = (-1, -1), 0
+    for at in np.lexsort((host.start[found], host.thread[found])).tolist():
+        key = (int(host.thread[found[at]]), int(turned[found[at]]))
+        if key != last or int(graph[at]) in seen:
+            number, last, seen = number + 1, key, set()
+        seen.add(int(graph[at]))
+        run[at] = number
+    return run
 
 
 def _inner(context: Context) -> Ints:

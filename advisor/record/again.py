@@ -110,7 +110,7 @@ def _spare(group: list[Note]) -> Iterator[tuple[bool, bool]]:
     passes: set[int] = set()
     for at, note in enumerate(group):
         if not note.flows:
-            unused = unused or not at
+            unused = unused or (not at and note.graded)
             yield at > 0, False
         elif note.passes in passes:
             yield True, True

@@ -98,7 +98,8 @@ class Repeats:
         self._replacement: Any = None
         self._calls: list[_Call] = []
         self._running: list[int] = []
-        self._outputs: dict[_Key, set[_Key]] = {}
+        self._outputs: dict[_Key, dict[_Key, bool]] = {}
+        """Of inputs the outputs that calls had, and whether one of these has a graph."""
         self._spent = self._worked = 0.0
         """Seconds of watching: by the clock, which calls around took longer for, and of this thread's processor time."""
         self._pid = self._thread = 0
@@ -257,9 +258,18 @@ class Repeats:
             value = self._value(output, outline=call.unread is not None)
         except Exception:  # noqa: BLE001  (as above)
             return
-        known = self._outputs.setdefault(call.key, set())
-        call.again = value in known
-        known.add(value)
+        known = self._outputs.setdefault(call.key, {})
+        graph = self._has_graph(output)
+        # Without gradients nothing is kept that a backward pass of this call could go through.
+        call.again = value in known and (known[value] or not graph)
+        known[value] = graph or known.get(value, False)
+
+    def _has_graph(self, value: Any) -> bool:
+        if isinstance(value, dict):
+            return any(map(self._has_graph, value.values()))
+        if isinstance(value, list | tuple):
+            return any(map(self._has_graph, value))
+        return isinstance(value, self._torch.Tensor) and bool(value.requires_grad)
 
     def _rows(self, inputs: Any, output: Any) -> float:
         if any(self._calls[at].rows for at in self._running):

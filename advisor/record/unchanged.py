@@ -93,7 +93,7 @@ class Note:
     flows: bool = False
     """A gradient flows through it."""
     passes: int = 0
-    """Backward passes of the step before it: what they went through is gone."""
+    """Backward passes of the step before it that free what they go through."""
     seen: int = 0
     """A glimpse of what it made: memory may be written past torch's operators."""
 
@@ -145,6 +145,7 @@ class Compared:
         self._wavers = self.failed = False
         self._ran: set[int] = set()
         self._passes: set[int] = set()
+        self._freed = 0
         self._calls = Calls()
         self._sequence = _sequence(torch)
         self._random: Any = None
@@ -156,6 +157,7 @@ class Compared:
         self._met.clear()
         self._ran.clear()
         self._passes.clear()
+        self._freed = 0
         self._state = {storage_key(tensor) for tensor in _of_modules(self._torch)}
         self._random = drawn(self._torch, ())[1:]
 
@@ -206,7 +208,7 @@ class Compared:
         callers = self._calls.at(frame)
         free = name in _FREE or (name in _CONVERTS and _under_autocast(self._torch))
         number = self._numbers[callers.places]
-        note = Note(callers, value, free, self._torch.is_grad_enabled(), name, number, passes=len(self._passes))
+        note = Note(callers, value, free, self._torch.is_grad_enabled(), name, number, passes=self._freed)
         note.sequence = self._sequence()
         self._numbers[callers.places] += 1
         self.spent += time.perf_counter() - began
@@ -240,6 +242,8 @@ class Compared:
         task = self._torch._C._current_graph_task_id()
         if task not in self._passes:
             self._passes.add(task)
+            # A derivative of which another is taken (create_graph) keeps the graph that it goes through.
+            self._freed += not self._torch.is_grad_enabled()
             self._calls.prune()  # the forward pass has returned, and what its variables held shall go as usual
         node = getattr(self._torch._C, "_current_autograd_node", lambda: None)()
         if node is not None:

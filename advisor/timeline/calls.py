@@ -527,14 +527,22 @@ class Host:
             out.append(np.where(flowed < 0, np.where(reset, -1, own_values), flowed))
         return out[0], out[1], out[2]
 
-    def with_backward(self, own: Ints) -> Ints:
-        """Each node's own value, else its parent's; backward nodes without one take that of their forward operator."""
-        flowed = self.flow(own)
-        source, target = self._forward_of(self.attributes.phase)
-        wanting = flowed[target] < 0
-        given = own.copy()
-        given[target[wanting]] = flowed[source[wanting]]
-        return self.flow(given)
+    def with_backward(self, own: Ints, *, orders: bool = False) -> Ints:
+        """Each node's own value, else its parent's; backward nodes without one take that of their forward operator.
+
+        With *orders* so do those of further derivatives, whose forward operators ran in a backward pass.
+        """
+        flowed, given = self.flow(own), own.copy()
+        for order in range(1 + orders):
+            source, target = self._forward_of(self.attributes.phase, orders=order > 0)
+            wanting = flowed[target] < 0
+            given[target[wanting]] = flowed[source[wanting]]
+            flowed = self.flow(given)
+        return flowed
+
+    def of_further_derivatives(self) -> Ints:
+        """Operators of backward passes through what another backward pass computed."""
+        return self._forward_of(self.attributes.phase, orders=True)[1]
 
     def _forward_of(self, phase: Ints, *, orders: bool = False) -> tuple[Ints, Ints]:
         """Forward operators and, for each, a backward one with its sequence number: of the node of the graph that it made.

@@ -362,3 +362,30 @@ def test_a_recorded_step_that_is_one_call(tmp_path: Path) -> None:
     assert set(rows["name"]) >= {"aten::addmm", "aten::tanh_backward"}
     finding = next(each for each in advisor.analyze(trace).findings if each.rule == "cpu/repeated-function")
     assert finding.where[0].line == 8
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_derivative_of_which_another_is_taken(keeps: bool) -> None:
+    """With create_graph the pass leaves the graph that it goes through, and the value can be shared; without it, it frees that."""
+    matrix, point = weight(8, 8), torch.rand(16, 8).requires_grad_()
+
+    def value() -> Any:
+        return torch.tanh(point @ matrix).sum()
+
+    def step() -> None:
+        (first,) = torch.autograd.grad(value(), point, create_graph=keeps)
+        (first.square().sum() + value()).sin().backward()
+
+    found = watched(step)
+    assert found == ([(2, 3, True)] if keeps else [])
+
+
+def test_what_ran_without_gradients_leaves_no_graph() -> None:
+    graph, table = (torch.rand(64, 64) > 0.9).float().to_sparse(), weight(64, 8)
+
+    def step() -> None:
+        with torch.no_grad():
+            best = spread(graph, table).argmax(1)
+        spread(graph, table)[torch.arange(64), best].sum().backward()
+
+    assert watched(step) == []

@@ -160,3 +160,19 @@ def test_a_call_for_a_jacobian_is_no_repetition_of_an_earlier_one() -> None:
     model, x = nn.Linear(8, 8), torch.ones(2, 8)
     assert watched(lambda: [model(x), model(x)]) == [("Linear", 2, 1)]
     assert watched(lambda: [model(x), torch.autograd.functional.jacobian(model, x)]) == []
+
+
+def test_a_call_without_gradients_leaves_no_graph_to_a_later_one() -> None:
+    """A policy played under no_grad, and is trained on what it saw: a backward pass goes through the second call."""
+    model, x = Net(), torch.ones(2, 8)
+
+    def play() -> Any:
+        with torch.no_grad():
+            return model(x, x)
+
+    def learn() -> Any:
+        return model(x, x).sum()
+
+    assert watched(lambda: [play(), learn().backward()]) == []
+    assert watched(lambda: [learn().backward(), play()]) == [("Net", 1, 1)]
+    assert watched(lambda: [play(), play()]) == [("Net", 2, 1)]

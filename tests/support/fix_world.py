@@ -515,6 +515,18 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "table": (table := torch.rand(9, 9)),
         "model": lambda ids: table[ids].cumsum(1),  # sees nothing behind a position
     },
+    "cpu/expanded-table": lambda scope: {
+        "table": torch.rand(5, 4),
+        "distance": (torch.arange(3)[:, None] - torch.arange(3) + 2),
+    },
+    "cpu/pickled-exchange": lambda scope: {"right": torch.zeros(()), "seen": torch.zeros(())},
+    "cpu/statistics-every-step": lambda scope: {"log_every": 2},
+    "cpu/growing-history": lambda scope: {
+        "horizon": 5,
+        "env": SimpleNamespace(reset=lambda: torch.ones(2, 4), step=lambda action: torch.eye(4)[action] + 0.1),
+        "policy": (layer := nn.GRU(4, 4, batch_first=True)),
+        "alone": lambda sequence: layer(sequence)[0],
+    },
     "cpu/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "kernels/one-by-one": lambda scope: {"crops": [torch.rand(3, 8, 8) for _ in range(4)]},
     "kernels/separate-heads": lambda scope: {"n_embd": 8, "head_size": 4, "num_heads": 2, "block_size": 6},
@@ -1153,6 +1165,20 @@ for own, other in zip(model.parameters(), twin.parameters()):
 ids = torch.tensor([[0, 3, 2, 1, 8], [4, 4, 7, 5, 6]])
 one_by_one = [F.cross_entropy(table[ids[:, :t]].sum(1), ids[:, t]) for t in range(1, 5)]
 assert torch.allclose(loss_of(ids), torch.stack(one_by_one).mean())
+""",
+    "cpu/growing-history": """
+seen = play()
+assert seen.shape == (2, 5, 4)
+assert torch.equal(seen[:, 1:], torch.eye(4)[alone(seen)[:, :-1].argmax(-1)] + 0.1)
+""",
+    "cpu/expanded-table": """
+q, k = torch.rand(2, 3, 3, 4), torch.rand(2, 3, 3, 4)
+pairs = q @ k.transpose(-1, -2) + (q[..., None, :] * table[distance]).sum(-1)
+assert torch.allclose(scores(q, k), pairs, atol=1e-5)
+""",
+    "cpu/pickled-exchange": """
+update(torch.eye(4), torch.tensor([0, 1, 2, 0]))
+assert (right, seen) == (3, 4)
 """,
     "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
     "kernels/separate-heads": "assert attend(torch.rand(3, 5, 8)).shape == (3, 5, 8)",

@@ -52,7 +52,8 @@ SCHEMA = Schema(
              "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (a large tensor "
              "is computed, and a small part of it taken), unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
              "inputs that are known), growing-prefix (on the CPU, of a known sequence, which goes through a "
-             "causal model by itself), "
+             "causal model by itself), growing-history (on the CPU, which goes through one in each turn of a loop that makes it "
+             "longer), "
              "copied-model (a model that Python copies tensor by tensor, on the CPU), separate-layers (of equal shapes, called "
              "one by one), "
              "separate-heads (of one attention, which run one by one), class-loop (a tensor is "
@@ -70,7 +71,8 @@ SCHEMA = Schema(
              "GPU's work), cast-weight (of a layer, from float to 16 bits, inside of it; on "
              "the CPU), separate-projections (layers of one input, one after the other, in inference on a GPU: queries, keys and "
              "values, or a gate and what it gates), fresh-memory (that the system has just given, which an operator on the CPU "
-             "is the first to write; or that is given back)"),
+             "is the first to write; or that is given back), pickled-exchange (of Python objects of 64 kB or more among "
+             "ranks on the CPU), expanded-table (of vectors that each pair looks up for a product; on the CPU)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -81,7 +83,8 @@ SCHEMA = Schema(
                 "cumulative-loop, "
                 "weight-penalty or fft-shift on the CPU the Python that leads to its operators, of fresh-memory the time behind it "
                 "in which memory is given back"),
-        integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix or of separate-layers; "
+        integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix, of a growing-history or of "
+                "separate-layers; "
                 "parameters of a copied-model or a weight-penalty; heads of separate-heads; different "
                 "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients that "
                 "nothing uses, behind the last that is used, or unread; indices that read an embedding "
@@ -107,7 +110,7 @@ SCHEMA = Schema(
                 "new; inner dimension of a product-order; one-hot, one-hot-loss: classes; rows that are gathered from; rows of a "
                 "constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; positions of the longest "
-                "growing-prefix; elements of a weight of "
+                "growing-prefix or growing-history; elements of a weight of "
                 "separate-layers or separate-heads; rank of an unmerged-adapter; elements that a class-loop compares or an "
                 "fft-shift moves; of the parameters of a weight-penalty; places of each of uneven-rows or padded-rows; tokens of "
                 "an uncached-prefix; elements of what is rebuilt; rows that separate-projections multiply; NULL for other kinds"),
@@ -123,7 +126,8 @@ SCHEMA = Schema(
              "one-hot-loss all but the gradient's zeros, of a gathered what the other order does not, "
              "of a late-pick what is not taken, of "
              "an unrolled-cell what the whole layer does not, of a growing-prefix what one call on the longest does "
-             "not, of a copied-model what is not copying of numbers, of separate-layers or separate-heads what a batched product "
+             "not, of a growing-history all but what operators take at one position, "
+             "of a copied-model what is not copying of numbers, of separate-layers or separate-heads what a batched product "
              "does not, of a class-loop what a count or sum of each element once does not, of an expanded all copies but one, of "
              "uneven-rows what is padding, of an fft-shift what a factor in its place does not, of attention squared, of an "
              "uncached-prefix its share of the width, likewise, and of padded-rows what of it goes where widths are rounded up to "
@@ -132,14 +136,16 @@ SCHEMA = Schema(
              "of fresh-memory what mapping pages and giving them back is reckoned to take; NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
-        integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; of fresh-memory what is given "
+        integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; of the largest object of a "
+                "pickled-exchange; of fresh-memory what is given "
                 "anew; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied, of prompts of "
                 "an uncached-prefix; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys, of separate-heads of values; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop, repeat, separate-layers, separate-heads, class-loop: the operators of one turn; unrolled-cell: its "
-             "name; growing-prefix: recurrent, attention or layers (of one position); copied-model: deepcopy or load_state_dict; "
+             "name; growing-prefix, growing-history: recurrent, attention or layers (of one position); "
+             "copied-model: deepcopy or load_state_dict; "
              "recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "

@@ -21,12 +21,14 @@ from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.diagonal import diagonals
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.expanded import expanded_copies
+from advisor.frames.patterns.expanded_table import expanded_tables
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
 from advisor.frames.patterns.fourier_convolution import fourier_convolutions
 from advisor.frames.patterns.fresh_memory import fresh_memory
 from advisor.frames.patterns.gathered import gathered_layers
 from advisor.frames.patterns.generation import copied_cache, without_cache
+from advisor.frames.patterns.growing_history import growing_histories
 from advisor.frames.patterns.growing_prefix import growing_prefixes
 from advisor.frames.patterns.label_parts import parts_by_label
 from advisor.frames.patterns.late_pick import late_picks
@@ -37,6 +39,7 @@ from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.one_hot_loss import one_hot_losses
 from advisor.frames.patterns.ordered_pairs import ordered_pairs
 from advisor.frames.patterns.pairwise import pairwise
+from advisor.frames.patterns.pickled_exchange import pickled_exchanges
 from advisor.frames.patterns.prefixes import uncached_prefixes
 from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.rebuilt import rebuilt_tables
@@ -102,12 +105,15 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     one_hot_losses,
     enlarged,
     gathered_layers,
+    expanded_tables,
     shrunk_late,
     constant_products,
     repeated_backward,
     late_picks,
     unrolled_cells,
     growing_prefixes,
+    growing_histories,
+    pickled_exchanges,
     copied_models,
     separate_heads,
     separate_layers,

@@ -22,8 +22,8 @@ from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.memory import instants
 from advisor.timeline.operator_names import is_view
 
-_GATHERS = frozenset({"aten::index_select", "aten::index", "aten::embedding"})
-_AROUND = frozenset({*_GATHERS, "aten::repeat_interleave"})
+GATHERS = frozenset({"aten::index_select", "aten::index", "aten::embedding"})
+_AROUND = frozenset({*GATHERS, "aten::repeat_interleave"})
 _ELEMENTS = re.compile(
     r"^aten::(?:relu6?|gelu|silu|elu|selu|leaky_relu|softplus|sigmoid|tanh|mish|hardtanh|hardswish|exp|square|neg|abs|add|sub|mul|div"
     r"|clamp|clamp_min|layer_norm|rms_norm|to|_to_copy|contiguous|clone)_?$"
@@ -119,12 +119,12 @@ def gathered_layers(tree: Tree) -> Occurrences | None:
 def _gathers(tree: Tree) -> list[_Gather]:
     """Gathers outside of the backward pass of twice the rows of their source or more, which a layer takes."""
     uses, names = tree.once(Uses), tree.context.names
-    nodes = tree.ops(tree.codes_of(_GATHERS.__contains__))
+    nodes = tree.ops(tree.codes_of(GATHERS.__contains__))
     around = uses.nodes[tree.codes_of(_AROUND.__contains__)[tree.host.name[uses.nodes]]]
     nodes = nodes[np.isin(tree.calls[nodes], around)]
     if not 0 < len(nodes) <= _MOST:
         return []
-    memory = _Memory(tree)
+    memory = Memory(tree)
     kinds, of = keys(tree, nodes, "dims", "concrete", "types")
     given: dict[int, tuple[_Gather, Shape, str]] = {}
     for call, which in zip(tree.calls[nodes].tolist(), of.tolist(), strict=True):
@@ -135,7 +135,9 @@ def _gathers(tree: Tree) -> list[_Gather]:
         source = operands[0]
         word = (tree.words(types) or [""])[0]
         by_index = names[name] == "aten::index"
-        shape = memory.indexed(call, source, word) if by_index else _given(names[name], operands, tree.texts(values))
+        shape = (
+            memory.indexed(call, source, word) if by_index else shape_given(names[name], operands, tree.texts(values))
+        )
         if size_of(shape) < max(_LEAST, _TIMES * size_of(source)) or shape[-1] != source[-1]:
             continue
         width = source[-1]
@@ -147,7 +149,7 @@ def _gathers(tree: Tree) -> list[_Gather]:
     return [given[call][0] for call in sorted(given) if given[call][0].product >= 0]
 
 
-def _given(name: str, operands: tuple[Shape, ...], texts: list[str] | None) -> Shape:
+def shape_given(name: str, operands: tuple[Shape, ...], texts: list[str] | None) -> Shape:
     """The shape of what a gather gives; empty where the recording does not say it."""
     source = operands[0]
     if name == "aten::embedding":
@@ -159,7 +161,7 @@ def _given(name: str, operands: tuple[Shape, ...], texts: list[str] | None) -> S
     return (*source[:at], size_of(operands[2]), *source[at + 1 :]) if at < len(source) - 1 else ()
 
 
-def _follow(tree: Tree, uses: Uses, memory: _Memory, gather: _Gather, word: str) -> None:
+def _follow(tree: Tree, uses: Uses, memory: Memory, gather: _Gather, word: str) -> None:
     """Find the operators that could run on the source: each takes what the one before gave, and nothing else of that size."""
     call, width, chain, pointwise = gather.call, gather.width, list[int](), list[int]()
     for _ in range(_LONGEST):
@@ -256,7 +258,7 @@ def _taken(call: _Call, size: int) -> int:
     return 0 if whole else sum(size_of(shape) == size for shape in operands)
 
 
-class _Memory:
+class Memory:
     """Tensors that operators allocate: their sizes, and when they are freed."""
 
     def __init__(self, tree: Tree) -> None:

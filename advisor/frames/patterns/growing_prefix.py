@@ -27,10 +27,10 @@ from advisor.timeline.operator_names import is_view
 _LONGEST = 2000
 """Operators of a turn."""
 _SLICE, _FUSED = "aten::slice", "aten::scaled_dot_product_attention"
-_LAYERS = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
+LAYERS = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
 _TWO_WAYS = {"aten::lstm": 7, "aten::gru": 7, "aten::rnn_tanh": 7, "aten::rnn_relu": 7}
 """The place of ``bidirectional`` among the values of a recurrent layer."""
-_PRODUCTS = re.compile(r"^aten::(?:linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
+PRODUCTS = re.compile(r"^aten::(?:linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
 _SOFTMAX = re.compile(r"^aten::_?(?:log_)?softmax$")
 _REDUCES = re.compile(r"^aten::(?:mean|sum|var|std|var_mean|norm|linalg_vector_norm)$")
 _EACH = re.compile(
@@ -50,7 +50,7 @@ _BESIDE = 0.7
 
 
 @dataclass(eq=False)
-class _Prefixes:
+class Prefixes:
     """Turns of a loop, a row a turn, and the positions that each turn goes over."""
 
     tree: Tree
@@ -106,6 +106,14 @@ class _Prefixes:
         now, old = self.operands[place], self.before[place]
         return operand < min(len(now), len(old)) and _more(now[operand], old[operand])
 
+    @cached_property
+    def works(self) -> bool:
+        """True where layers or products with a matrix are among what grows."""
+        growing = [place for place, more in enumerate(self.grows) if more]
+        return any(
+            LAYERS.match(self.names[at]) or (PRODUCTS.match(self.names[at]) and weighted(self, at)) for at in growing
+        )
+
 
 def _more(now: Shape, old: Shape) -> bool:
     return len(now) == len(old) and now != old and all(new >= one for new, one in zip(now, old, strict=True))
@@ -147,15 +155,13 @@ def growing_prefixes(tree: Tree) -> Occurrences | None:
             "dims": tree.dims(node),
         },
         details=[
-            "recurrent" if any(map(_LAYERS.match, one.names)) else "attention" if _attends(one) else "layers"
+            "recurrent" if any(map(LAYERS.match, one.names)) else "attention" if attends(one) else "layers"
             for one in found
         ],
     )
 
 
-def _with_pauses(
-    tree: Tree, found: list[_Prefixes], ops: Pairs, python: Pairs, part: Ints
-) -> tuple[Pairs, Pairs, Ints]:
+def _with_pauses(tree: Tree, found: list[Prefixes], ops: Pairs, python: Pairs, part: Ints) -> tuple[Pairs, Pairs, Ints]:
     """Return what loops own, with the longer stretches of Python inside of them as well, which one call runs once."""
     ledger, host, count = tree.context.ledger, tree.host, len(found)
     begin = host.start[np.array([one.nodes[0, 0] for one in found])]
@@ -170,18 +176,18 @@ def _with_pauses(
     return ops, join(python, more), np.rint(whole / np.maximum(known + added, 1)).astype(np.int64)
 
 
-def _loops(tree: Tree) -> list[_Prefixes]:
+def _loops(tree: Tree) -> list[Prefixes]:
     """Runs of eight turns or more of the same operators, each of which begins with a longer slice of one tensor."""
     items, token = items_of(tree)
     places = np.flatnonzero(tree.codes_of(_SLICE.__eq__)[tree.host.name[items]])
     taken = np.zeros(len(items), np.bool_)
     found = []
     for chain, ends in sorted(_chains(tree, items, token, places), key=lambda one: int(one[0][0])):
-        for first, count, period in _alike(token, chain):
+        for first, count, period in alike_turns(token, chain):
             whole = chain[first] + np.arange(period)[None, :] + (chain[first : first + count] - chain[first])[:, None]
             if not taken[whole].any():
                 taken[whole] = True
-                found.append(_Prefixes(tree, items[whole], ends[first : first + count]))
+                found.append(Prefixes(tree, items[whole], ends[first : first + count]))
     return found
 
 
@@ -210,7 +216,7 @@ def _chains(tree: Tree, items: Ints, token: Ints, places: Ints) -> list[tuple[In
     return found
 
 
-def _alike(token: Ints, chain: Ints) -> list[tuple[int, int, int]]:
+def alike_turns(token: Ints, chain: Ints) -> list[tuple[int, int, int]]:
     """Stretches of a chain whose turns have the same operators: first, turns, operators of a turn."""
     sizes = np.diff(chain)
     found, first = [], 0
@@ -230,31 +236,28 @@ def _alike(token: Ints, chain: Ints) -> list[tuple[int, int, int]]:
     return found
 
 
-def _causal(one: _Prefixes) -> bool:
+def _causal(one: Prefixes) -> bool:
     """Tell whether all that grows is of a model in one call of which each position sees only those before it, and is known."""
     growing = [place for place, more in enumerate(one.grows) if more]
-    works = any(
-        _LAYERS.match(one.names[at]) or (_PRODUCTS.match(one.names[at]) and _weighted(one, at)) for at in growing
-    )
-    if not works or not all(_allowed(one, at) for at in growing) or _written(one):
+    if not one.works or not all(allowed(one, at) for at in growing) or _written(one):
         return False
-    return _ends_at_last(one, growing) and (not _attends(one) or _masked(one, growing))
+    return ends_at_last(one, growing) and (not attends(one) or masked(one, growing))
 
 
-def _weighted(one: _Prefixes, place: int) -> bool:
+def weighted(one: Prefixes, place: int) -> bool:
     """Tell whether a product is one with a matrix that does not grow."""
     return any(len(shape) == 2 and not one.growing(place, at) for at, shape in enumerate(one.operands[place]))
 
 
-def _allowed(one: _Prefixes, place: int) -> bool:
+def allowed(one: Prefixes, place: int) -> bool:
     """Tell whether an operator on what grows mixes no position with later ones, but for attention, whose mask is looked for."""
     name, operands = one.names[place], one.operands[place]
     if is_view(name):
         return not name.startswith("aten::lift")
-    if _LAYERS.match(name):
+    if LAYERS.match(name):
         values = one.values(place)
         return len(values) > _TWO_WAYS[name] and values[_TWO_WAYS[name]] == "False"
-    if _PRODUCTS.match(name):
+    if PRODUCTS.match(name):
         return _multiplied(one, place)
     if name in ("aten::all", "aten::any"):
         return bool(operands) and _square(operands[0])  # whether a mask is the causal one
@@ -266,7 +269,7 @@ def _allowed(one: _Prefixes, place: int) -> bool:
     return name == _FUSED or _EACH.match(name) is not None
 
 
-def _multiplied(one: _Prefixes, place: int) -> bool:
+def _multiplied(one: Prefixes, place: int) -> bool:
     """Tell whether a product is one of positions with a matrix, or one of a batch of them, as in attention."""
     operands = one.operands[place]
     tensors = [at for at, shape in enumerate(operands) if len(shape) > 1]
@@ -274,7 +277,7 @@ def _multiplied(one: _Prefixes, place: int) -> bool:
     return len(tensors) > 1 and (larger == tensors[:1] or all(len(operands[at]) > 2 for at in larger))
 
 
-def _written(one: _Prefixes) -> bool:
+def _written(one: Prefixes) -> bool:
     """Tell whether a turn computes a tensor that it slices anew, or writes into one as large, or as one position of that."""
     wholes, sizes = set[Shape](), set[int]()
     for place, name in enumerate(one.names):
@@ -292,15 +295,15 @@ def _written(one: _Prefixes) -> bool:
     return False
 
 
-def _ends_at_last(one: _Prefixes, growing: list[int]) -> bool:
+def ends_at_last(one: Prefixes, growing: list[int]) -> bool:
     """Tell whether the last position is picked of what was computed, or only the state behind it goes on."""
     if any(_picks_last(one, at) for at in growing):
         return True
-    layers = [at for at in growing if _LAYERS.match(one.names[at])]
+    layers = [at for at in growing if LAYERS.match(one.names[at])]
     return bool(layers) and all(is_view(one.names[at]) for at in growing if at > layers[-1])
 
 
-def _picks_last(one: _Prefixes, place: int) -> bool:
+def _picks_last(one: Prefixes, place: int) -> bool:
     """Tell whether an operator picks the last position along a dimension that grows."""
     if one.names[place] not in ("aten::select", _SLICE) or not one.growing(place, 0):
         return False
@@ -310,11 +313,11 @@ def _picks_last(one: _Prefixes, place: int) -> bool:
     return -len(shape) <= dim < len(shape) and shape[dim] > old[dim] and at in (-1, shape[dim] - 1)
 
 
-def _attends(one: _Prefixes) -> bool:
+def attends(one: Prefixes) -> bool:
     return any(_mixes(one, place) for place in range(len(one.names)))
 
 
-def _mixes(one: _Prefixes, place: int) -> bool:
+def _mixes(one: Prefixes, place: int) -> bool:
     """Tell whether an operator is an attention, or a softmax, among positions of the prefix."""
     name, shapes = one.names[place], one.operands[place]
     if name == _FUSED:
@@ -322,7 +325,7 @@ def _mixes(one: _Prefixes, place: int) -> bool:
     return _SOFTMAX.match(name) is not None and one.growing(place, 0) and shapes[0][-1] > one.before[place][0][-1]
 
 
-def _masked(one: _Prefixes, growing: list[int]) -> bool:
+def masked(one: Prefixes, growing: list[int]) -> bool:
     """Tell whether each attention among positions has a causal mask: its own flag, or a square one that grows."""
     square = any(
         _square(shape) for at in growing for number, shape in enumerate(one.operands[at]) if one.growing(at, number)
@@ -340,7 +343,7 @@ def _square(shape: Shape) -> bool:
     return len(shape) > 1 and shape[-1] == shape[-2] > 1 and all(size == 1 for size in shape[:-2])
 
 
-def _spared(one: _Prefixes) -> Floats:
+def _spared(one: Prefixes) -> Floats:
     """Part of each operator's time that goes, where the turns' together become one call on the longest prefix."""
     total = np.maximum(one.times.sum(axis=0), 1)
     late = max(one.count // 4, 2)
