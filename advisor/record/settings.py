@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.batches import Batches
-from advisor.record.fetching import Fetching
+from advisor.record.looks import Looks
 from advisor.record.places import caller
 from advisor.record.prompts import Prompts
 from advisor.record.ready import Ready
-from advisor.record.stepping import Stepping
 from advisor.record.workers import Workers
 
 _MOST = 64
@@ -43,8 +42,7 @@ class Settings:
         self.ready = Ready()
         self.prompts = Prompts()
         self.workers = Workers()
-        self.fetching = Fetching()
-        self.stepping = Stepping()
+        self.looks = Looks()
 
     def remember(self, subject: Any) -> None:
         """Note the place where a loader or optimizer is created."""
@@ -61,7 +59,7 @@ class Settings:
             counted[1] = max(counted[1], passes)
         workers = int(getattr(loader, "num_workers", 0) or 0)
         self.workers.starts(workers)
-        self.fetching.needed |= not workers
+        self.looks.fetches |= not workers
 
     def batch(self, iterator: Any) -> None:
         """Note the loader of an iterator that is asked for a batch while steps are recorded."""
@@ -151,8 +149,7 @@ class Settings:
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
             **self.workers.summary(self.batches.pixels),
-            **self.fetching.summary(),
-            **self.stepping.summary(),
+            **self.looks.summary(),
             "batch_bytes": self.batches.bytes,
             "prompts": self.prompts.summary(),
             **self.batches.summary(),

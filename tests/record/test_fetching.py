@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
-import time
-import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.recording import needs_torch, record_script
-
-from advisor.record import fetching
 
 pytestmark = needs_torch
 SCRIPT = """
@@ -71,61 +65,3 @@ def test_what_differs_from_sample_to_sample_is_not_made_again(tmp_path: Path, ca
 
 def test_workers_are_told_of_apart(tmp_path: Path) -> None:
     assert "fetch_repeat" not in recorded(tmp_path, "taps(400_000, 0.5)", workers=1)
-
-
-class Sample:
-    """Part of a batch."""
-
-
-def test_a_thread_that_has_not_ended_when_the_next_begins_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    inside, on = threading.Event(), threading.Event()
-
-    def slow(frame: object) -> list[Any]:
-        inside.set()
-        on.wait(20)
-        return []
-
-    monkeypatch.setattr(fetching, "_frames", slow)
-    looks = fetching.Fetching()
-    looks.needed = True
-    looks.begin()
-    first = looks._thread
-    assert first is not None
-    assert inside.wait(20)
-    looks.end()
-    looks.begin()
-    second = looks._thread
-    on.set()
-    first.join(20)
-    assert not first.is_alive()
-    assert second is not None
-    assert second.is_alive()
-    looks.end()
-    second.join(20)
-    assert not second.is_alive()
-
-
-def test_what_a_batch_is_made_of_is_not_held_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "_LOOK_S", 5.0)
-    looked, run = threading.Event(), fetching.Repeats.add
-
-    def add(*given: Any) -> Any:
-        yield from run(*given)
-        looked.set()
-
-    monkeypatch.setattr(fetching.Repeats, "add", add)
-    scope: dict[str, Any] = {"Sample": Sample, "looked": looked, "weakref": weakref}
-    source = (
-        "def fetch(possibly_batched_index):\n    sample = Sample()\n    looked.wait(20)\n    return weakref.ref(sample)"
-    )
-    exec(compile(source, "/lib/torch/utils/data/_utils/fetch.py", "exec"), scope)  # noqa: S102
-    fetch: Callable[[list[int]], weakref.ref[Sample]] = scope["fetch"]
-    looks = fetching.Fetching()
-    looks.needed = True
-    looks.begin()
-    sample = fetch([1, 2])
-    time.sleep(1.0)  # the thread goes back to its rest of five seconds
-    held = sample()
-    looks.end()
-    assert looked.is_set()
-    assert held is None
