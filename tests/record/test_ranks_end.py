@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import socket
 import subprocess
@@ -177,6 +179,10 @@ try:
             EARLY
 finally:
     open(f"ended{rank}", "w").write(str(step))
+    # What holds the group keeps gloo's threads alive into the interpreter's end, where they abort one run in eight, recorded or
+    # not (pytorch#190489).
+    del exchanging
+    dist.destroy_process_group()
 """
 """Steps of 10 ms, in which some ranks exchange. One that does not ends early: behind its recording, which is of steps 4 to 6."""
 
@@ -189,22 +195,20 @@ def ended(folder: Path) -> dict[int, int]:
 @needs_torch
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="ranks are forked")
 @pytest.mark.parametrize(
-    ("exchanging", "early", "codes", "longest"),
+    ("early", "codes", "longest"),
     [
-        ((0, 1), "pass", "0 0", 60),
-        ((1, 2), "break", "0 0 0", 60),
-        ((1, 2), "raise ValueError('of one rank')", "1 0 0", 60),
-        ((1, 2), "os._exit(9)", "9 0 0", 0.5),  # which tells nobody: it is waited for
+        ("break", "0 0 0", 60),
+        ("raise ValueError('of one rank')", "1 0 0", 60),
+        ("os._exit(9)", "9 0 0", 0.5),  # which tells nobody: it is waited for
     ],
-    ids=["two", "one ends", "one crashes", "one is killed"],
+    ids=["ends", "crashes", "is killed"],
 )
-def test_ranks_of_gloo_end_with_one_step(
-    tmp_path: Path, exchanging: tuple[int, ...], early: str, codes: str, longest: float
-) -> None:
+def test_ranks_of_gloo_end_with_one_step(tmp_path: Path, early: str, codes: str, longest: float) -> None:
     """The store is a file: it outlives rank 0. Ranks that waited for 60 s would take all 400 steps."""
+    exchanging = (1, 2)
     job = JOB.replace("INIT", f"init_method='file://{tmp_path / 'store'}', rank=rank, world_size=count")
     (tmp_path / "job.py").write_text(job.replace("EXCHANGING", repr(exchanging)).replace("EARLY", early))
-    command = [sys.executable, "-c", STARTED, str(max(exchanging) + 1), str(longest)]
+    command = [sys.executable, "-c", STARTED, "3", str(longest)]
     done = checked(
         subprocess.run(
             command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False
@@ -238,4 +242,7 @@ def test_ranks_of_torchrun_end_with_one_step(tmp_path: Path) -> None:
     checked(done, 0)
     steps = ended(tmp_path)
     assert steps[0] == steps[1] < 400
-    assert {path.name for path in tmp_path.glob("*.json.gz")} == {f"job.trace.rank{rank}.json.gz" for rank in (0, 1)}
+    for rank in (0, 1):
+        root = json.loads(gzip.decompress((tmp_path / f"job.trace.rank{rank}.json.gz").read_bytes()))
+        assert (root["distributedInfo"]["rank"], root["distributedInfo"]["world_size"]) == (rank, 2)
+        assert sum(event["name"].startswith("ProfilerStep#") for event in root["traceEvents"]) == 3

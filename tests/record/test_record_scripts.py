@@ -387,36 +387,3 @@ def test_output_is_never_overwritten_unasked(tmp_path: Path) -> None:
     record_script(HEAD + "for _ in steps(): pass", tmp_path, "--force", "--no-stacks")
     assert steps_in(tmp_path) == 5
     assert trace_in(tmp_path)["advisor"]["stacks"] == "none"
-
-
-def test_two_ranks_write_a_file_each(tmp_path: Path) -> None:
-    """The model goes before the group: what holds the group keeps gloo's threads alive into the interpreter's end, where they
-
-    abort one run in eight, recorded or not (pytorch#190489).
-    """
-    (tmp_path / "job.py").write_text(
-        HEAD + "import gc\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
-        "model = nn.parallel.DistributedDataParallel(nn.Linear(4, 1))\n"
-        "for _ in steps(model=model): pass\ndel model\ngc.collect()\ndist.destroy_process_group()\n"
-    )
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    launch = [
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "--master-port",
-        "29513",
-        "-m",
-        "advisor",
-        "record",
-        "job.py",
-    ]
-    done = subprocess.run(
-        [sys.executable, *launch], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    for rank in (0, 1):
-        root = trace_in(tmp_path, f"job.trace.rank{rank}.json.gz")
-        assert (root["distributedInfo"]["rank"], root["distributedInfo"]["world_size"]) == (rank, 2)
-        assert steps_in(tmp_path, f"job.trace.rank{rank}.json.gz") == 5
