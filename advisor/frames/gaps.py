@@ -352,7 +352,7 @@ def _steps_python(context: Context, user: Ints, dur: Ints, host: Bools) -> dict[
                 + [False],
                 np.bool_,
             )
-            here = host & (user >= 0) & known[np.where(user >= 0, user, -1)]
+            here = host & known[np.where(user >= 0, user, -1)]  # what has no place: the last
             # The looks count the operators there as well.
             at = fetch(context.recording.host.attributes.user, context.op_rows)
             acting = int(context.ledger.cost(len(at), *OWNED)[known[np.where(at >= 0, at, -1)]].sum())

@@ -53,7 +53,11 @@ _WATCHED = Watched(lambda recorded: recorded.singles, turns=True)
 
 
 def build(context: Context) -> pd.DataFrame:
-    """The frame."""
+    """The frame, which other frames ask for as well."""
+    return context.once(_built)
+
+
+def _built(context: Context) -> pd.DataFrame:
     frame = _WATCHED.columns(context)
     calls = _WATCHED.each(context, lambda entry: entry.calls, np.int64)
     loops = _WATCHED.each(context, lambda entry: entry.loops, np.int64)

@@ -52,6 +52,7 @@ def begin() -> None:
     for cached in (trace_path, is_library, _working, _installed):
         cached.cache_clear()
     _working()
+    _standard()  # it takes a while, which no step that is timed should
 
 
 @lru_cache(maxsize=1 << 14)

@@ -16,31 +16,31 @@ LONGEST = (60.0, 20)
 writing its recording does."""
 _AHEAD = 2
 """Steps from the one in which it is decided to the one with which all end: ranks that exchange in each are one apart at most."""
-_END = "end"
+_BEGUN, _DONE, _END = "begun", "done", "end"
 
 
 class Store(Protocol):
     """The part of torch's stores that is used, of which none waits for another rank."""
 
-    def set(self, key: str, value: str) -> object:
-        """Keep a value."""
-
-    def get(self, key: str) -> bytes:
-        """Return a value that is there."""
+    def add(self, key: str, amount: int) -> int:
+        """Add to a count, and return what it is then."""
 
     def check(self, keys: list[str]) -> bool:
         """Tell whether values are there."""
 
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        """Keep a value where that *expected* is there, or for an empty one none; return what is there then."""
+
 
 class Ranks:
-    """The ranks of a program, of *count*, seen from the one *rank*.
+    """The ranks of a program, seen from one of them.
 
-    The lowest of those that record decides, once all are done, with which step they end. A store that fails, as the process that
-    serves it has ended, lets the rank end.
+    Whichever finds first that all that record are done decides with which step they end; so does one that has waited too long,
+    as for a rank that was killed. A store that fails, as the process that serves it has ended, lets the rank end.
     """
 
-    def __init__(self, store: Store, rank: int, count: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._rank, self._count, self._now = store, rank, count, now
+    def __init__(self, store: Store, now: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._now = store, now
         self._done_at: float | None = None
         self._waited = 0  # steps
         self._last: int | None = None  # the step with which all end
@@ -52,21 +52,19 @@ class Ranks:
 
     def begin(self) -> None:
         """Tell the others that this rank records."""
-        self._tell(f"begun{self._rank}", "1")
+        self._count(_BEGUN)
 
     def done(self) -> None:
         """Tell the others that this rank has nothing left to record."""
         if self._done_at is None:
             self._done_at = self._now()
-            self._tell(f"done{self._rank}", "1")
+            self._count(_DONE)
 
     def may_end(self, step: int) -> bool:
         """Tell whether this rank, which is done, is to end with the *step* that is over now: its number, alike in all ranks."""
         if self._done_at is None:
             return False
         self._waited += 1
-        if self._now() - self._done_at > LONGEST[0] and self._waited > LONGEST[1]:
-            return True
         try:
             return step >= self._decided(step)
         except Exception:  # noqa: BLE001  (whatever a store raises: it is gone, and the ranks with it)
@@ -74,18 +72,21 @@ class Ranks:
 
     def _decided(self, step: int) -> float:
         """Return the step with which all end; infinity while that is not decided."""
-        if self._last is None and self._store.check([_END]):
-            self._last = int(self._store.get(_END))
         if self._last is None:
-            recording = [rank for rank in range(self._count) if self._store.check([f"begun{rank}"])]
-            if self._rank == recording[0] and all(self._store.check([f"done{rank}"]) for rank in recording):
-                self._last = step + (_AHEAD if len(recording) > 1 else 0)
-                self._store.set(_END, str(self._last))
+            done = self._store.add(_DONE, 0)
+            begun = self._store.add(_BEGUN, 0)  # behind that: who begins between the two is waited for
+            if done >= begun or self._is_late() or self._store.check([_END]):
+                end = step + (_AHEAD if begun > 1 else 0)
+                self._last = int(self._store.compare_set(_END, "", str(end)))
         return float("inf") if self._last is None else self._last
 
-    def _tell(self, key: str, value: str) -> None:
+    def _is_late(self) -> bool:
+        since = self._now() - (self._done_at or 0.0)
+        return since > LONGEST[0] and self._waited > LONGEST[1]
+
+    def _count(self, key: str) -> None:
         try:
-            self._store.set(key, value)
+            self._store.add(key, 1)
         except Exception:  # noqa: BLE001  (as above: the others wait for a while)
             return
 
@@ -102,8 +103,7 @@ def ranks(torch: Any) -> Ranks | None:
         return None
     try:
         store = torch.distributed.distributed_c10d._get_default_store()
-        prefixed = torch.distributed.PrefixStore("advisor", store)
-        return Ranks(prefixed, torch.distributed.get_rank(), torch.distributed.get_world_size())
+        return Ranks(torch.distributed.PrefixStore("advisor", store))
     except Exception:  # noqa: BLE001  (torch's own way to its store differs by version)
         return None
 

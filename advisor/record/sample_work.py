@@ -124,9 +124,11 @@ class Repeats:
     """Time of a worker in calls whose arguments are numbers, words and the like, and came in an earlier batch as well."""
 
     def __init__(self) -> None:
-        self._seen = dict[tuple[CodeType, Any], tuple[float, int]]()
-        self._counted = dict[CodeType, float]()
-        self._left_out = set[CodeType]()
+        # A function goes by the id of its code, which is kept: the code's own hash goes over all of it.
+        self._codes = dict[int, CodeType]()
+        self._seen = dict[tuple[int, Any], tuple[float, int]]()
+        self._counted = dict[int, float]()
+        self._left_out = set[int]()
 
     def add(self, frames: list[FrameType], spent: float) -> Iterator[tuple[int, float]]:
         """Yield, for each of *frames* (the innermost first) that came with these arguments before, its index and time to add.
@@ -136,24 +138,27 @@ class Repeats:
         batch = _batch(frames)
         if batch is None:
             return
-        codes = set[CodeType]()
+        codes = set[int]()
         for at, frame in enumerate(frames):
-            code = frame.f_code
+            code = id(frame.f_code)
             if code in codes or code in self._left_out:
                 continue
             codes.add(code)
+            self._codes[code] = frame.f_code
             values = given(frame)
-            if values is None or (code not in self._counted and draws(frame)):
+            if values is None:
                 self._left_out.add(code)
                 if counted := self._counted.pop(code, 0.0):
                     yield at, -counted
                 continue
             more = self._again((code, values), batch, spent)
-            self._counted[code] = self._counted.get(code, 0.0) + more
-            if more:
+            if more and code not in self._counted and draws(frame.f_code, frame.f_globals, made(frame)):
+                self._left_out.add(code)
+            elif more:
+                self._counted[code] = self._counted.get(code, 0.0) + more
                 yield at, more
 
-    def _again(self, key: tuple[CodeType, Any], batch: int, spent: float) -> float:
+    def _again(self, key: tuple[int, Any], batch: int, spent: float) -> float:
         """Return the time to count for a call with these arguments: nothing before they come in a second batch."""
         if key not in self._seen and len(self._seen) >= MOST_CODES:
             return 0.0
@@ -181,22 +186,48 @@ def _batch(frames: list[FrameType]) -> int | None:
     return None
 
 
-def given(frame: FrameType) -> Any:
-    """Return a frame's arguments, those that it was called with or what they are now, if each is plain; None else."""
-    code = frame.f_code
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+def arguments(code: CodeType) -> tuple[str, ...] | None:
+    """Return the names of a function's arguments, of an ``__init__`` those behind what it makes.
+
+    None where they are not all that it works on: a method's, a generator's, those of a function in another.
+    """
     if not code.co_flags & 1 or code.co_flags & 0x2A0 or code.co_freevars or code.co_name[:1] == "<":
         return None
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     names = code.co_varnames[:count]
-    makes = code.co_name == "__init__" and names[:1] == ("self",)
-    if "self" in names[:1] and not makes:
-        return None
-    known, given = frame.f_locals, []
-    for name in names[1:] if makes else names:
+    if "self" not in names[:1]:
+        return names
+    return names[1:] if code.co_name == "__init__" else None
+
+
+def given(frame: FrameType) -> Any:
+    """Return a frame's arguments, those that it was called with or what they are now, if each is plain; None else."""
+    names = arguments(frame.f_code)
+    if not names:
+        return names
+    known, values = frame.f_locals, []
+    for name in names:
         if name not in known or (value := _plain(known[name])) is None:
-            return None
-        given.append(value)
-    return tuple(given)
+            break
+        values.append(value)
+    _let_go(frame, known)
+    return tuple(values) if len(values) == len(names) else None
+
+
+def made(frame: FrameType) -> type | None:
+    """Return the class of what an ``__init__`` makes; None for other functions."""
+    if frame.f_code.co_name != "__init__":
+        return None
+    known = frame.f_locals
+    kind = type(known["self"]) if "self" in known else None
+    _let_go(frame, known)
+    return kind
+
+
+def _let_go(frame: FrameType, known: Any) -> None:
+    """Let go of what a frame showed of its variables: before Python 3.13 it would hold that until it returns."""
+    if sys.version_info < (3, 13) and frame.f_trace is None and "locals" not in frame.f_code.co_names:
+        known.clear()
 
 
 def _plain(value: object, deep: int = 0) -> Any:
@@ -216,16 +247,15 @@ def _plain(value: object, deep: int = 0) -> Any:
     return None
 
 
-def draws(frame: FrameType) -> bool:
-    """Tell whether the function of a frame, or one that it may call, names what draws random numbers or is closed over."""
-    first = frame.f_locals.get("self") if frame.f_code.co_name == "__init__" else None
-    methods = (
-        {name: each for kind in reversed(type(first).__mro__) for name, each in vars(kind).items()}
-        if first is not None
-        else {}
-    )
-    waiting: list[tuple[CodeType, dict[str, Any], int]] = [(frame.f_code, frame.f_globals, 0)]
-    seen = {frame.f_code}
+def draws(first: CodeType, scope: dict[str, Any], makes: type | None = None) -> bool:
+    """Tell whether a function, or one that it may call, names what draws random numbers.
+
+    *scope* are its globals; *makes* is the class whose ``__init__`` it is, which may call any of its methods.
+    """
+    kinds = reversed(makes.__mro__) if makes is not None else ()
+    methods = {name: each for kind in kinds for name, each in vars(kind).items()}
+    waiting: list[tuple[CodeType, dict[str, Any], int]] = [(first, scope, 0)]
+    seen = {first}
     while waiting:
         code, known, deep = waiting.pop()
         if any(_DRAWS.search(name) for name in (*code.co_names, code.co_name)):

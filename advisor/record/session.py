@@ -250,17 +250,16 @@ class Session:
         if timing and before and self._load_from is None:
             self._load_from = load.now()
             self._settings.workers.begin()
-            self._settings.fetching.begin()
-            self._settings.stepping.begin()
+            self._settings.looks.begin()
         elif timing and before:
-            self._settings.stepping.turn()
+            self._settings.looks.turn()
         if timing and self._passes.ends_next:
             # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
             self._shares = load.between(self._load_from, load.now())
             self._look_no_more()
 
     def _look_no_more(self) -> None:
-        for watch in (self._settings.workers, self._settings.fetching, self._settings.stepping):
+        for watch in (self._settings.workers, self._settings.looks):
             watch.end()
 
     def _stamp(self) -> Stamp:
@@ -381,8 +380,7 @@ class Session:
             self._ranks.done()
         self._closed.set()
         self._settings.workers.stop()
-        self._settings.fetching.end()
-        self._settings.stepping.end()
+        self._settings.looks.end()
         for watch in (self._repeats, self._constants):
             if watch is not None:
                 watch.stop()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.batches import Batches
-from advisor.record.fetching import Fetching
+from advisor.record.looks import Looks
 from advisor.record.places import caller
 from advisor.record.prompts import Prompts
 from advisor.record.ready import Ready
-from advisor.record.stepping import Stepping
 from advisor.record.workers import Workers
 
 _MOST = 64
@@ -31,8 +30,8 @@ class Settings:
         self._places: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._loaders: dict[int, Loader] = {}
-        self._loader_by: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators made, by loader
+        self._passes: WeakKeyDictionary[Any, list[int]] = WeakKeyDictionary()  # iterators made, by loader
+        self._passed: dict[int, list[int]] = {}  # the same, which outlives a loader that no loop goes over any more
         self._iterated: dict[
             tuple[str, int], list[int]
         ] = {}  # by place: loaders that were iterated, most passes over one
@@ -43,8 +42,7 @@ class Settings:
         self.ready = Ready()
         self.prompts = Prompts()
         self.workers = Workers()
-        self.fetching = Fetching()
-        self.stepping = Stepping()
+        self.looks = Looks()
 
     def remember(self, subject: Any) -> None:
         """Note the place where a loader or optimizer is created."""
@@ -55,13 +53,14 @@ class Settings:
         self._loader_of[iterator] = loader
         place = self._places.get(loader)
         if place is not None and (place in self._iterated or len(self._iterated) < _MOST):
-            passes = self._passes[loader] = self._passes.get(loader, 0) + 1
+            passes = self._passes.setdefault(loader, [0])
+            passes[0] += 1
             counted = self._iterated.setdefault(place, [0, 0])
-            counted[0] += passes == 1
-            counted[1] = max(counted[1], passes)
+            counted[0] += passes[0] == 1
+            counted[1] = max(counted[1], passes[0])
         workers = int(getattr(loader, "num_workers", 0) or 0)
         self.workers.starts(workers)
-        self.fetching.needed |= not workers
+        self.looks.fetches |= not workers
 
     def batch(self, iterator: Any) -> None:
         """Note the loader of an iterator that is asked for a batch while steps are recorded."""
@@ -75,8 +74,8 @@ class Settings:
             batch_size = getattr(loader, "batch_size", None)
         prefetch = getattr(iterator, "_prefetch_factor", None) if workers else None
         file, line = ("", 0) if loader is None else self._places.get(loader, ("", 0))
-        if loader is not None:
-            self._loader_by[key] = loader
+        if loader is not None and loader in self._passes:
+            self._passed[key] = self._passes[loader]
         self._loaders[key] = Loader(
             workers=workers,
             pin_memory=bool(getattr(iterator, "_pin_memory", False)),
@@ -143,7 +142,7 @@ class Settings:
                 replace(
                     loader,
                     remade=self._remade((loader.file, loader.line)),
-                    passes=self._passes.get(self._loader_by[key]) if key in self._loader_by else None,
+                    passes=self._passed[key][0] if key in self._passed else None,
                 )
                 for key, loader in self._loaders.items()
             ),
@@ -151,8 +150,7 @@ class Settings:
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
             **self.workers.summary(self.batches.pixels),
-            **self.fetching.summary(),
-            **self.stepping.summary(),
+            **self.looks.summary(),
             "batch_bytes": self.batches.bytes,
             "prompts": self.prompts.summary(),
             **self.batches.summary(),

@@ -1,9 +1,9 @@
 """Python of steps that need not run again: functions whose arguments, numbers and words, came in an earlier step as well, and draws
 that prepare all candidates each time.
 
-While the profiler times steps, a thread looks at what the thread that ends them runs, a hundred times a second. What a function is
-given must tell all of what it makes: methods, what draws random numbers or reads a clock or a file, what reads globals that can
-change and what returns nothing are left out, and so is what a step begins or ends in.
+What a function is given must tell all of what it makes: methods, what draws random numbers or reads a clock or a file, what reads
+globals that can change and what returns nothing are left out, and so is what a step begins or ends in. All of this its code tells,
+which is read once the steps are over. Until then a function goes by the id of its code: the code's own hash goes over all of it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 import dis
 import re
 import sys
-import threading
-import time
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from advisor.reading.program_settings import WorkerLine
 from advisor.record.places import is_library, trace_path
-from advisor.record.sample_work import MOST_CODES, MOST_DEEP, called, draws, given, is_fetch, named
-from advisor.record.workers import QUICK_SWITCHES, Place
+from advisor.record.sample_work import MOST_CODES, MOST_DEEP, arguments, called, draws, given, made, named
+from advisor.record.workers import Place
 
-_LOOK_S = 0.01
-_MOST_TIMES = 3
-"""Times the rest between two looks that are counted for one: where the thread got no turn for longer, that is not known."""
 _LEAST_SHARE = 0.02
 _LEAST_LOOKS = 10
+_MOST_OTHERS = 3
+"""Looks at a function that was given something else than numbers and words, and never these alone, from which on it is not asked
+again."""
 _CHANGES = re.compile(
     r"^(?:time|perf_counter|monotonic|process_time|now|today|sleep|open|read\w*|load\w*|recv|get|put|input|environ|getenv|print|next"
     r"|urlopen|glob|listdir|stat|exists|globals|exec|eval|log|info|debug|warning|error|exception|critical|write\w*|flush|save\w*"
@@ -37,137 +35,141 @@ _DRAWN = {"choice": {"p", "replace"}, "choices": {"weights"}}
 """Functions that draw, and the arguments for which they go over all candidates in each call."""
 
 
+class _Function:
+    """A function of the user's: its calls by what they were given, each with the step of the first and the seconds of all."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self.code, self.scope = frame.f_code, frame.f_globals
+        # One that asks for its own variables holds all that it is asked for (`_let_go`).
+        self.is_out = not arguments(self.code) or "locals" in self.code.co_names or is_library(self.code.co_filename)
+        self.others = 0
+        self.calls: dict[Any, list[float]] = {}
+        self.place: Place = ("", 0, "")
+        """The line that calls it, and its name."""
+        self.kind: type | None = None
+        """The class of what it makes, where it is an ``__init__``."""
+
+    def again(self) -> float:
+        """Return the seconds of calls that came with the same arguments in several steps."""
+        return sum(spent for first, spent in self.calls.values() if first < 0)
+
+    def is_steady(self) -> bool:
+        """Tell whether its arguments tell all of what it returns."""
+        if not _returns(self.code) or draws(self.code, self.scope, self.kind):
+            return False
+        return not _changes(self.code, self.scope)
+
+
+class _Call(NamedTuple):
+    """An instruction of a function of the user's, at which it may draw, and the line of that."""
+
+    code: CodeType
+    last: int
+    line: int
+
+
 class Stepping:
-    """The Python of the main thread, from :meth:`begin` to :meth:`end`; :meth:`turn` tells of each end of a step."""
+    """Looks at what is no batch in the making, in one recording; :meth:`turn` tells of each end of a step."""
 
     def __init__(self) -> None:
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._reset()
-
-    def _reset(self) -> None:
-        self._failed = False
-        self._looks = self._step = 0
+        self._looks = self._step = self._calls = 0
         self._total = 0.0
-        self._around = set[CodeType]()
+        self._around: dict[int, CodeType] = {}
         """Functions in which a step ends: the training itself, whatever it is given."""
-        self._first: dict[tuple[CodeType, Any], int] = {}
-        self._spent: dict[tuple[CodeType, Any], float] = {}
-        self._steady: dict[CodeType, bool] = {}
-        self._places: dict[CodeType, Place] = {}
-        self._drawn: dict[Place, float] = {}
+        self._functions: dict[int, _Function] = {}
+        self._drawing: dict[int, tuple[CodeType, bool]] = {}
+        """Code of the user's, and whether it names a function that draws."""
+        self._drawn: dict[tuple[int, int], tuple[_Call, float]] = {}
 
-    def begin(self) -> None:
-        """Look from here on at the thread that calls this: the one that ends the steps."""
-        self.end()
-        self._reset()
-        self.turn()
-        self._ended = threading.Event()
-        seen = threading.get_ident(), self._ended
-        self._thread = threading.Thread(target=self._run, args=seen, daemon=True, name="advisor-stepping")
-        self._thread.start()
-
-    def turn(self) -> None:
-        """Note the end of a step, in the thread that ends it."""
+    def turn(self, frame: FrameType | None) -> None:
+        """Note the end of a step, at *frame*."""
         self._step += 1
-        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            self._around.add(frame.f_code)
+            self._around[id(frame.f_code)] = frame.f_code
             frame = frame.f_back
 
-    def end(self) -> None:
-        """Look no more."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join(10 * _LOOK_S)
-            self._thread = None
+    def add(self, frames: list[FrameType], spent: float) -> None:
+        """Count a look: all frames of the thread, from the innermost on; none where it puts a batch together."""
+        self._looks += 1
+        self._total += spent
+        self._draw(frames, spent)
+        seen = set[int]()
+        for at, frame in enumerate(frames):
+            key = id(frame.f_code)
+            if key in seen or key in self._around:
+                continue
+            seen.add(key)
+            function = self._functions.get(key)
+            if function is None:
+                function = self._functions[key] = _Function(frame)
+            if not function.is_out:
+                self._count(function, frames, at, spent)
+
+    def _count(self, function: _Function, frames: list[FrameType], at: int, spent: float) -> None:
+        values = given(frames[at])
+        if values is None:
+            function.others += 1
+            function.is_out = function.others >= _MOST_OTHERS and not function.calls
+            return
+        call = function.calls.get(values)
+        if call is None:
+            if self._calls >= MOST_CODES:
+                return
+            if not function.calls:
+                function.place, function.kind = _called_from(frames, at), made(frames[at])
+            self._calls += 1
+            call = function.calls[values] = [self._step, 0.0]
+        elif call[0] != self._step:
+            call[0] = -1
+        call[1] += spent
+
+    def _draw(self, frames: list[FrameType], spent: float) -> None:
+        own = next((each for each in frames if not is_library(each.f_code.co_filename)), None)
+        if own is None:
+            return
+        code = own.f_code
+        known = self._drawing.get(id(code))
+        if known is None:
+            known = self._drawing[id(code)] = code, not _DRAWN.keys().isdisjoint(code.co_names)
+        if known[1]:
+            key = id(code), own.f_lasti
+            call, before = self._drawn.get(key) or (_Call(code, own.f_lasti, own.f_lineno), 0.0)
+            self._drawn[key] = call, before + spent
 
     def summary(self) -> dict[str, Any]:
         """Return the fields ``step_looks``, ``step_repeat`` and ``step_draws`` of ``Recorded``."""
-        if self._looks < _LEAST_LOOKS or self._failed:
+        if self._looks < _LEAST_LOOKS:
             return {}
-        took: dict[CodeType, float] = {}
-        for key, spent in self._spent.items():
-            if self._first[key] < 0 and key[0] not in self._around:
-                took[key[0]] = took.get(key[0], 0.0) + spent
         found: dict[str, Any] = {"step_looks": self._looks}
-        for name, of in (
-            ("step_repeat", [(self._places[code], spent) for code, spent in took.items()]),
-            ("step_draws", list(self._drawn.items())),
-        ):
-            (file, line, function), spent = max(of, key=lambda each: each[1], default=(("", 0, ""), 0.0))
-            if file and spent >= _LEAST_SHARE * self._total:
+        for name, of in (("step_repeat", self._repeated()), ("step_draws", self._draws())):
+            if of is not None:
+                (file, line, function), spent = of
                 share = round(min(spent / self._total, 1.0), 3)
                 found[name] = WorkerLine(share=share, function=function, file=file, line=line)
         return found
 
-    def _run(self, thread: int, ended: threading.Event) -> None:
-        last = time.perf_counter()
-        try:
-            with QUICK_SWITCHES:
-                while not ended.wait(_LOOK_S):
-                    now = time.perf_counter()
-                    spent, last = min(now - last, _MOST_TIMES * _LOOK_S), now
-                    self._look(sys._current_frames().get(thread), spent)
-        except Exception:  # noqa: BLE001  (the program goes on, whatever fails in here)
-            self._failed = True
+    def _repeated(self) -> tuple[Place, float] | None:
+        """Return the function that took most of the time with the same arguments as before, and how long."""
+        functions = [(each.again(), each) for key, each in self._functions.items() if key not in self._around]
+        for spent, function in sorted(functions, key=lambda of: -of[0]):
+            if spent <= 0.0 or spent < _LEAST_SHARE * self._total:
+                return None
+            if function.is_steady():
+                return function.place, spent
+        return None
 
-    def _look(self, frame: FrameType | None, spent: float) -> None:
-        """Count what the thread is in; its frames, which hold its variables, are let go of at the end."""
-        self._looks += 1
-        self._total += spent
-        frames = []
-        while frame is not None:
-            if is_fetch(frame):
-                return  # of samples that a loader fetches others tell
-            frames.append(frame)
-            frame = frame.f_back
-        self._draw(frames, spent)
-        seen = set[CodeType]()
-        for at, each in enumerate(frames):
-            code = each.f_code
-            if code in seen or code in self._around or is_library(code.co_filename):
-                continue
-            seen.add(code)
-            # By its code first: what a frame shows of its variables it also holds.
-            values = given(each) if code.co_varnames[: code.co_argcount] and self._is_steady(each) else None
-            _let_go(each)
-            if not values:
-                continue
-            key = code, values
-            if key not in self._first and len(self._first) >= MOST_CODES:
-                continue
-            if self._first.setdefault(key, self._step) != self._step:
-                self._first[key] = -1
-            self._spent[key] = self._spent.get(key, 0.0) + spent
-            self._places.setdefault(code, _called_from(frames, at))
-
-    def _draw(self, frames: list[FrameType], spent: float) -> None:
-        own = next((each for each in frames if not is_library(each.f_code.co_filename)), None)
-        if own is None or _DRAWN.keys().isdisjoint(own.f_code.co_names):
-            return
-        name = called(own.f_code, own.f_lasti)
-        words = _DRAWN[name] & set(_words(own.f_code, own.f_lasti)) if name in _DRAWN else set[str]()
-        if words:
-            place = trace_path(own.f_code.co_filename)[0], own.f_lineno, f"{name}({', '.join(sorted(words))}=…)"
-            self._drawn[place] = self._drawn.get(place, 0.0) + spent
-
-    def _is_steady(self, frame: FrameType) -> bool:
-        code = frame.f_code
-        if code not in self._steady:
-            steady = _returns(code) and not draws(frame) and not _changes(code, frame.f_globals)
-            self._steady[code] = steady and "locals" not in code.co_names
-        return self._steady[code]
+    def _draws(self) -> tuple[Place, float] | None:
+        """Return the call that draws and took most of the time, and how long."""
+        took: dict[Place, float] = {}
+        for (code, last, line), spent in self._drawn.values():
+            name = called(code, last)
+            if words := _DRAWN.get(name, set()) & set(_words(code, last)):
+                place = trace_path(code.co_filename)[0], line, f"{name}({', '.join(sorted(words))}=…)"
+                took[place] = took.get(place, 0.0) + spent
+        place, spent = max(took.items(), key=lambda of: of[1], default=(("", 0, ""), 0.0))
+        return (place, spent) if spent > 0.0 and spent >= _LEAST_SHARE * self._total else None
 
 
-def _let_go(frame: FrameType) -> None:
-    """Let go of what a frame was asked to show of its variables: before Python 3.13 it would hold that until it returns."""
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & 1 and frame.f_trace is None:
-        if "locals" not in frame.f_code.co_names:
-            frame.f_locals.clear()
-
-
-@lru_cache(maxsize=1024)
 def _returns(code: CodeType) -> bool:
     """Tell whether a function returns anything but None: one that does not is called for something else."""
     instructions = list(dis.get_instructions(code))

@@ -642,6 +642,11 @@ def first_place(place: Place) -> str:
     return told if columns(told) <= _LINE else f"{library}, from {short}"
 
 
+def leads_to_several(place: Place) -> bool:
+    """Tell whether a place in a line is the user's frame with one of several lines of a library's (:func:`first_place`)."""
+    return bool(user_frame(place)) and not place.library and any(telling(one.library) for one in place.through)
+
+
 def short_place(place: Place, first: Place) -> str:
     """Return a place behind the *first*: without the folders of its file, and of the same file the line alone."""
     name = "" if place.file == first.file else (place.file or "").rsplit("/", 1)[-1]

@@ -574,6 +574,25 @@ class Host:
         hit = (at >= 0) & (numbers[np.maximum(at, 0)] == sequence[wanting])
         return nodes[forward[at[hit]]], nodes[wanting[hit]]
 
+    def without_forward(self, nodes: Ints) -> Bools:
+        """Tell of each node whether it is of a backward pass, for a forward operator that was not recorded.
+
+        Such have the place of the call that began the pass, which says nothing of what they are for. Gradients are added up for
+        no operator.
+        """
+        if "op" not in self.node_of:
+            return np.zeros(len(nodes), np.bool_)
+        phase, ops = self.attributes.phase, self.node_of["op"]
+        adds = np.array(["AccumulateGrad" in name for name in self._recorded.names], np.bool_)
+        numbered = self._recorded.tables["op"]["sequence"] >= 0
+        own = np.full(self.size, -1, np.int8)
+        own[ops[numbered & (phase[ops] == BACKWARD)]] = 1
+        for orders in (False, True):
+            own[self._forward_of(phase, orders=orders)[1]] = 0
+        own[adds[self.name]] = 0
+        known: Bools = self.flow(own)[nodes] == 1
+        return known
+
     # ---- queries
 
     def innermost(self, thread: int, times: Ints) -> Ints:

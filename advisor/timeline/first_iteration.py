@@ -6,6 +6,7 @@ Python imports, caches and first calls of less than half a ms each add up there:
 from __future__ import annotations
 
 import re
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,10 @@ _MOST, _LEAST = 50_000, 8
 _INPUTS = re.compile(
     r"^aten::(?:rand\w*|normal|(?:uniform|normal|random|bernoulli|fill|zero)_|zeros|ones|full|arange|to|copy_)$"
 )
+
+
+_FOUND: WeakKeyDictionary[Recording, Spans | None] = WeakKeyDictionary()
+"""Passes of recordings: memory that is allocated asks for them, and the rest of the first one."""
 
 
 def with_first_iteration(recording: Recording, table: Startup) -> Startup:
@@ -79,6 +84,12 @@ def passes(recording: Recording) -> Spans | None:
 
     Before the first, such as draw or fill its input may stand.
     """
+    if recording not in _FOUND:
+        _FOUND[recording] = _passes(recording)
+    return _FOUND[recording]
+
+
+def _passes(recording: Recording) -> Spans | None:
     work, host = recording.work, recording.host
     kernels = np.flatnonzero((work.kind == KERNEL) & (work.launch >= 0))
     if not 2 * _LEAST <= len(kernels) <= _MOST:

@@ -28,12 +28,13 @@ def _lines(context: Context) -> Ints:
     """The user's place of each operator: what a backward operator's own calls run is of the line that they are called from.
 
     A checkpoint's forward pass again, and a function's own backward pass: their stack is another than that of the call which
-    began the backward pass.
+    began the backward pass. The backward pass of what was not recorded, as in a first step, is of no line.
     """
     host, rows = context.recording.host, context.op_rows
     outer = np.maximum(context.once(outermost)[rows], 0)
     called, around = host.called_from(rows), host.called_from(outer)
-    return np.where((called >= 0) & (around >= 0) & (called != around), called, fetch(host.attributes.user, rows))
+    user = np.where(host.without_forward(rows), -1, fetch(host.attributes.user, rows))
+    return np.where((called >= 0) & (around >= 0) & (called != around), called, user)
 
 
 def line_time(trace: Trace) -> list[HostTime]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import advisor
+from advisor.frames import single_calls
 from advisor.testing import TraceBuilder
 
 
@@ -41,6 +42,22 @@ def test_the_part_that_is_spared(name: str, us: float, dims: list[list[int]], pa
     """Of ten calls one is left: nine tenths of the first 8 us, and of what lies beyond a part by the operator's kind."""
     assert spared(name, us, dims, tmp_path) == pytest.approx(0.9 * part)
     assert spared(name, us, dims, tmp_path, share=0.5) == pytest.approx(0.45 * part)
+
+
+def test_the_frame_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Frames of repeated calls ask what one call for all would spare."""
+    built, run = [], single_calls._spared
+    monkeypatch.setattr(single_calls, "_spared", lambda *of: (built.append(of), run(*of))[1])
+    entry = {"module": "Net", "calls": 10, "loops": 1, "share": 1.0, "file": "read.py", "line": 20}
+    b = TraceBuilder(None, host_us=0).ran_with(singles=[entry])
+    with b.step():
+        for _ in range(10):
+            with b.op("aten::relu", us=8, args={"Call stack": "read.py(20): read", "Input Dims": [[1, 64]]}):
+                pass
+    trace = advisor.read(b.write(tmp_path / "trace.json"))
+    assert single_calls.batched(trace.context) == {("read.py", 20): pytest.approx(0.9)}
+    assert len(trace.frame("single_calls")) == 10
+    assert len(built) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,24 @@ def test_nothing_in_the_file_names_a_person_or_a_machine(recorded: Any, script: 
     assert f'"{socket.gethostname()}"' not in text
     assert str(Path.home()) + "/" not in text
     assert f"/{getpass.getuser()}/" not in text
+
+
+def test_a_loader_that_is_gone_at_the_end_was_iterated_as_often() -> None:
+    """A loop holds the iterator alone, and of what has ended nothing."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    from advisor.record.settings import Settings
+
+    settings = Settings()
+    loader = DataLoader(TensorDataset(torch.ones(4, 1)), batch_size=2)
+    settings.remember(loader)
+    for _ in range(2):
+        iterator = iter(loader)
+        settings.iterates(iterator, loader)
+        settings.batch(iterator)
+    gone = weakref.ref(loader)
+    del loader, iterator
+    assert gone() is None
+    (told,) = settings.summary()["loaders"]
+    assert (told.samples, told.passes) == (4, 2)

@@ -66,7 +66,7 @@ def test_an_exception_passes_through_and_the_recording_is_kept(tmp_path: Path) -
 
 def test_a_step_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     """Five steps are skipped and one warms up: of the steps from the seventh on, two are whole when the ninth raises."""
-    done = record_anew(
+    done = record_script(
         HEAD + "for number in steps():\n    if number == 8:\n        raise ValueError\n", tmp_path, code=1
     )
     assert "recorded 2 steps" in done.stderr
@@ -76,23 +76,25 @@ def test_a_step_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("leave", "code"), [("sys.exit(7)", 7), ("sys.exit()", 0), ("sys.exit('words')", 1)])
 def test_the_exit_status_is_the_scripts(tmp_path: Path, leave: str, code: int) -> None:
-    done = record_anew(HEAD + f"for number in steps():\n    if number == 20:\n        {leave}\n", tmp_path, code=code)
+    script = HEAD + f"for number in steps():\n    if number == 20:\n        {leave}\n"
+    done = record_script(script, tmp_path, code=code, anew=code == 1)  # Python says the words where it ends
     assert ("words" in done.stderr) == (code == 1)
     assert steps_in(tmp_path) == 5
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_worker_processes_neither_record_nor_write(tmp_path: Path, method: str) -> None:
+    """Of 60 batches those that workers held ready while they started, where a busy machine lets them run ahead, are few."""
     script = (
         HEAD
-        + f"if __name__ == '__main__':\n    print(sum(1 for _ in steps(num_workers=2, multiprocessing_context={method!r})))"
+        + f"if __name__ == '__main__':\n    print(sum(1 for _ in steps(60, num_workers=2, multiprocessing_context={method!r})))"
     )
     done = record_anew(script, tmp_path)
-    assert done.stdout == "24\n"
+    assert done.stdout == "60\n"
     assert done.stderr.count("advisor: recorded") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "job.trace.json.gz"]
     assert trace_in(tmp_path)["advisor"]["loaders"][0] | {"file": "", "line": 0} == {
-        "workers": 2, "prefetch": 2, "batch_size": 2, "samples": 48, "passes": 1, "file": "", "line": 0,
+        "workers": 2, "prefetch": 2, "batch_size": 2, "samples": 120, "passes": 1, "file": "", "line": 0,
     }  # fmt: skip
 
 
@@ -102,7 +104,7 @@ def test_a_child_that_was_forked_while_steps_were_recorded_ends(tmp_path: Path, 
         "child = None\nfor number in steps():\n    if number == 7:\n        child = os.fork()\n"
         f"    if child == 0 and number == 9:\n        {leave}\nif child:\n    print(os.waitpid(child, 0)[1])\n"
     )
-    done = record_anew(script, tmp_path)
+    done = record_script(script, tmp_path, anew=leave == "break")
     assert done.stdout == "0\n"
     assert done.stderr.count("advisor: recorded") == 1
     assert steps_in(tmp_path) == 5
@@ -114,7 +116,7 @@ def test_a_profiler_of_the_scripts_own_works_and_is_told_of(tmp_path: Path) -> N
         "for number in steps(30):\n    if number == 8:\n        with profile() as p:\n            torch.ones(3)\n"
         "        print(any(event.name == 'aten::ones' for event in p.events()))\n"
     )
-    done = record_anew(script, tmp_path)
+    done = record_script(script, tmp_path)
     assert done.stdout == "True\n"
     assert "the program runs a profiler itself" in done.stderr
     assert steps_in(tmp_path) == 2
@@ -125,7 +127,7 @@ def test_a_profiler_around_the_whole_script_leaves_nothing_to_record(tmp_path: P
         "from torch.profiler import profile\nwith profile() as p:\n    for _ in steps(): pass\n"
         "print(len(p.events()) > 100)\n"
     )
-    done = record_anew(script, tmp_path, code=2)
+    done = record_script(script, tmp_path, code=2)
     assert done.stdout == "True\n"
     assert "nothing was recorded: the program runs torch.profiler itself" in done.stderr
 
@@ -266,7 +268,7 @@ def test_a_compiled_model_is_compiled_once_as_without_the_recorder(tmp_path: Pat
     ],
 )
 def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, said: str) -> None:
-    done = record_anew(script, tmp_path, code=2)
+    done = record_script(script, tmp_path, code=2, anew=HEAD not in script)  # torch need not be there
     assert f"nothing was recorded: {'the program ' if 'ended' in said else ''}{said}" in done.stderr
     assert not (tmp_path / "job.trace.json.gz").exists()
 
@@ -320,7 +322,7 @@ def test_what_would_not_fit_into_memory_is_not_recorded(
 
 
 def test_an_error_of_the_script_counts_before_an_empty_recording(tmp_path: Path) -> None:
-    record_anew("import sys\nsys.exit(5)", tmp_path, code=5)
+    record_script("import sys\nsys.exit(5)", tmp_path, code=5)
     record_anew("def f(:\n", tmp_path, code=1)
 
 
@@ -342,7 +344,7 @@ def test_after_the_recording_all_hooks_are_gone_but_one(tmp_path: Path) -> None:
         "print(sum(state()), len(optimizer._global_optimizer_post_hooks), len(module._global_forward_hooks), sys.gettrace())\n"
         "print(hasattr(torch.optim.SGD.step, 'advisor'), torch.optim.SGD.step.hooked)\n"
     )  # fmt: skip
-    done = record_anew(script, tmp_path)
+    done = record_script(script, tmp_path)
     # What is left hears that the training goes on: as long as it does, nothing else is looked for.
     assert done.stdout == "True\n0 1 0 None\nFalse True\n"
 
@@ -379,42 +381,9 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
 
 def test_output_is_never_overwritten_unasked(tmp_path: Path) -> None:
     (tmp_path / "job.trace.json.gz").write_text("mine")
-    done = record_anew("print('ran')", tmp_path, code=2)
+    done = record_script("print('ran')", tmp_path, code=2)
     assert done.stdout == ""
     assert "exists already" in done.stderr
-    record_anew(HEAD + "for _ in steps(): pass", tmp_path, "--force", "--no-stacks")
+    record_script(HEAD + "for _ in steps(): pass", tmp_path, "--force", "--no-stacks")
     assert steps_in(tmp_path) == 5
     assert trace_in(tmp_path)["advisor"]["stacks"] == "none"
-
-
-def test_two_ranks_write_a_file_each(tmp_path: Path) -> None:
-    """The model goes before the group: what holds the group keeps gloo's threads alive into the interpreter's end, where they
-
-    abort one run in eight, recorded or not (pytorch#190489).
-    """
-    (tmp_path / "job.py").write_text(
-        HEAD + "import gc\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
-        "model = nn.parallel.DistributedDataParallel(nn.Linear(4, 1))\n"
-        "for _ in steps(model=model): pass\ndel model\ngc.collect()\ndist.destroy_process_group()\n"
-    )
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    launch = [
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "--master-port",
-        "29513",
-        "-m",
-        "advisor",
-        "record",
-        "job.py",
-    ]
-    done = subprocess.run(
-        [sys.executable, *launch], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    for rank in (0, 1):
-        root = trace_in(tmp_path, f"job.trace.rank{rank}.json.gz")
-        assert (root["distributedInfo"]["rank"], root["distributedInfo"]["world_size"]) == (rank, 2)
-        assert steps_in(tmp_path, f"job.trace.rank{rank}.json.gz") == 5

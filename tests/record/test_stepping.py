@@ -6,7 +6,6 @@ import builtins
 import functools
 import random
 import sys
-import threading
 import time
 import types
 import weakref
@@ -18,7 +17,7 @@ import pytest
 from support.recording import needs_torch
 
 from advisor.reading.program_settings import WorkerLine
-from advisor.record import places, stepping
+from advisor.record import looks, places, sample_work, stepping
 
 pytestmark = needs_torch
 EDGES = (20.0, 4000.0)
@@ -77,7 +76,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> stepping.Stepping:
     places.begin()
     watch = stepping.Stepping()
     # Among the builtins, so that no function of this file reads a global for it.
-    monkeypatch.setattr(builtins, "look", lambda: watch._look(sys._getframe(1), 0.01), raising=False)
+    monkeypatch.setattr(builtins, "look", lambda: looks.look(sys._getframe(1), 0.01, None, watch), raising=False)
     return watch
 
 
@@ -86,7 +85,7 @@ def steps(watch: stepping.Stepping, *does: Callable[[int], Any]) -> None:
         for do in does:
             do(step)
             do(step)
-        watch.turn()
+        watch.turn(sys._getframe())
 
 
 def test_a_function_of_the_same_numbers_in_each_step(watch: stepping.Stepping) -> None:
@@ -122,7 +121,7 @@ def test_what_a_step_ends_in_is_the_training(watch: stepping.Stepping) -> None:
         turn()
 
     for _ in range(12):
-        learn(0.1, watch.turn)
+        learn(0.1, lambda: watch.turn(sys._getframe()))
     assert "step_repeat" not in watch.summary()
 
 
@@ -143,7 +142,7 @@ def test_arguments_that_come_again_in_one_step_alone(watch: stepping.Stepping) -
 def test_draws_that_go_over_all_candidates(watch: stepping.Stepping, call: str, function: str) -> None:
     def look(*given: Any, **named: Any) -> None:
         for _ in range(10):
-            watch._look(sys._getframe(1), 0.01)
+            looks.look(sys._getframe(1), 0.01, None, watch)
 
     # As NumPy's, whose functions are written in C: the innermost frame is the caller's.
     rng = types.SimpleNamespace(choice=functools.partial(look), integers=functools.partial(look))
@@ -159,7 +158,7 @@ def test_draws_that_go_over_all_candidates(watch: stepping.Stepping, call: str, 
 def test_too_few_looks_tell_nothing(watch: stepping.Stepping) -> None:
     for _ in range(9):
         bank(4, 5)
-        watch.turn()
+        watch.turn(sys._getframe())
     assert watch.summary() == {}
 
 
@@ -190,20 +189,44 @@ def test_a_look_holds_nothing_of_what_a_function_lets_go_of(watch: stepping.Step
     assert watch._looks == 10
 
 
-def test_threads_take_turns_as_before_once_nobody_looks() -> None:
-    usual = sys.getswitchinterval()
-    one, other = stepping.Stepping(), stepping.Stepping()
-    one.begin()
-    one.begin()  # the first thread ends with it
-    other.begin()
-    one.end()
-    other.end()
-    assert sys.getswitchinterval() == usual
-    assert not [thread for thread in threading.enumerate() if thread.name == "advisor-stepping"]
+def test_a_look_reads_no_code_which_takes_long(watch: stepping.Stepping, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are timed while it looks; what it saw is told from code behind them."""
+
+    def read(*_: object) -> None:
+        raise AssertionError("code is read")
+
+    with monkeypatch.context() as patch:
+        for module, names in ((stepping, ("draws", "named", "called")), (sample_work, ("draws", "named"))):
+            for name in names:
+                patch.setattr(module, name, read)
+        patch.setattr(stepping.dis, "get_instructions", read)
+        steps(watch, lambda step: bank(4, 5), weighted)
+    assert watch.summary()["step_repeat"].function == "bank"
 
 
-def test_a_second_recording_knows_nothing_of_the_first(watch: stepping.Stepping) -> None:
-    steps(watch, lambda step: bank(4, 5))
-    watch.begin()
-    watch.end()
-    assert "step_repeat" not in watch.summary()
+def test_a_function_that_is_never_given_numbers_alone_is_not_asked_again(
+    watch: stepping.Stepping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its variables are shown at its first three looks, and at no other of twenty."""
+    asked, plain = [], sample_work._plain
+    monkeypatch.setattr(sample_work, "_plain", lambda value, deep=0: (asked.append(value), plain(value, deep))[1])
+    large = Large()
+
+    def steps_of(one: Large) -> None:
+        steps(watch, lambda step: of_one(one))
+
+    steps_of(large)
+    steps_of(large)
+    assert asked.count(large) == 3
+
+
+def of_one(one: Large) -> Large:
+    look()  # noqa: F821
+    return one
+
+
+def test_two_functions_of_which_the_larger_may_return_something_else(watch: stepping.Stepping) -> None:
+    """Two looks of three are at one that draws: the other, a third of the time, is told."""
+    steps(watch, lambda step: (shaken(4), shaken(4), bank(4, 5)))
+    found = watch.summary()["step_repeat"]
+    assert (found.function, found.share) == ("bank", 0.333)

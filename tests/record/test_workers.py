@@ -45,7 +45,7 @@ FORKS = hasattr(os, "fork")
 
 def recorded(folder: Path, method: str) -> dict[str, Any]:
     process = record_script(
-        SCRIPT.replace("METHOD", method), folder, "--steps", "20", "--skip", "3", "--no-stacks", anew=True
+        SCRIPT.replace("METHOD", method), folder, "--steps", "12", "--skip", "3", "--no-stacks", "--stop", anew=True
     )
     assert "Traceback" not in process.stderr
     settings: dict[str, Any] = json.loads(gzip.decompress((folder / "job.trace.json.gz").read_bytes()))["advisor"]

@@ -711,6 +711,14 @@ def test_where_lines_are_left_the_places_behind_the_first_are_said() -> None:
     assert screen.places_behind(finding(where=[places[0], replace(places[1], op="f" * 70)])) == ""
 
 
+def test_a_name_that_says_and_others_is_none_of_several_places() -> None:
+    """A range of the program's own, which holds four fifths of the cost."""
+    nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
+    places = [replace(nowhere, op="loss and others", share=0.8), replace(nowhere, op="sort", share=0.2)]
+    assert "loss and others" in screen.where(finding(where=places))
+    assert screen.places_behind(finding(where=places)) == ""
+
+
 def test_the_places_behind_the_first_take_no_line_from_a_finding() -> None:
     one = spread_over_a_library()
     place = one.where[0]

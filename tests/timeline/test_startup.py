@@ -10,6 +10,7 @@ import pytest
 import advisor
 from advisor.report.figures import not_steady, start_up
 from advisor.testing import TraceBuilder
+from advisor.timeline import first_iteration
 from advisor.timeline.startup_table import KINDS
 from advisor.trace import Trace, read
 from advisor.views.startup import startup_parts
@@ -610,6 +611,17 @@ def test_of_passes_that_allocate_the_first_is_start_up(device: str, tmp_path: Pa
     for _ in range(4):
         a_layer_that_allocates(b)
     assert found(b, tmp_path) == [("allocation", api(device, "cudaMalloc"), 300)]
+
+
+def test_passes_are_looked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Allocations ask for them, and the rest of the first iteration."""
+    asked, run = [], first_iteration._passes
+    monkeypatch.setattr(first_iteration, "_passes", lambda recording: (asked.append(recording), run(recording))[1])
+    b = builder()
+    for at in range(4):
+        a_layer_that_allocates(b, 300 if at else 900)
+    assert len(found(b, tmp_path)) > 0
+    assert len(asked) == 1
 
 
 @both

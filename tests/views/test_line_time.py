@@ -75,6 +75,36 @@ def test_a_loaders_wait_is_of_the_loop_and_its_lines_are_not_those_of_the_step(t
     assert [(part.where, round(part.share, 2)) for part in parts] == [("run.py:9 main", 0.6), ("run.py:3 forward", 0.4)]
 
 
+def test_a_backward_pass_whose_forward_was_not_recorded_is_of_no_line(tmp_path: Path) -> None:
+    """The first step's product lies before the recording: of 2,000 us its 300 are of others, and 300 behind it of the line.
+
+    The sum of gradients at the same place, 100 us in each step, is of the line that began the pass.
+    """
+    b = TraceBuilder(None, host_us=0)
+    for number in range(2):
+        with b.step():
+            with b.op("aten::relu", us=400, args=stack(4, "forward")):
+                pass
+            if number:
+                with b.op("aten::mm", us=100, seq=7, args=stack(3, "forward")):
+                    pass
+            begun = {"Call stack": "run.py(15): main"}
+            node = "autograd::engine::evaluate_function: MmBackward0"
+            with b.op(node, seq=6 + number, fwd_thread=1, args=begun), b.op("aten::mm", us=300, args=begun):
+                pass
+            node = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+            with b.op(node, seq=90 + number, fwd_thread=1, args=begun), b.op("aten::add_", us=100, args=begun):
+                pass
+            b.idle(us=100 if number else 200)
+    parts = analyzed(tmp_path, b).summary.host_time
+    assert [(part.where, round(part.share, 3)) for part in parts] == [
+        ("run.py:4 forward", 0.4),
+        ("run.py:3 forward", 0.2),
+        ("run.py:15 main", 0.1),
+        ("", 0.3),
+    ]
+
+
 def test_a_forward_pass_that_a_checkpoint_runs_again_is_of_its_own_line(tmp_path: Path) -> None:
     """Of 1,000 us: 100 us forward at line 5, 500 in its backward node, in which line 3 runs again for 400; 400 of another line."""
     b = TraceBuilder(None, host_us=0)

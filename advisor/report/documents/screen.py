@@ -667,35 +667,45 @@ def where(finding: Finding) -> str:
 
 
 def _several_places(places: Sequence[Place]) -> str:
-    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` or ``model.py:37 in forward (28 %) and others`` of a spread cost.
+    """Return ``nccl:all_to_all (63 %), nccl:all_gather (35 %)`` or ``model.py:37 in forward (28 %) and others``."""
+    texts = _named_places(places)
+    return ", ".join(texts) + (" and others" if len(texts) == 1 else "")
 
-    Lines that hold much are named as long as they fit a line, operators all of them; "" where the first stands for all, or more is
-    known of it.
+
+def _named_places(places: Sequence[Place]) -> list[str]:
+    """Return the places of a spread cost that a finding names, with their shares; none where the first stands for all.
+
+    Lines that hold much are named as long as they fit a line, operators all of them. None as well where more is known of the first.
     """
     large = [place for place in places if place.share >= _MUCH]
     if not large or large[0].share >= _MOST:
-        return ""
+        return []
     if any((not place.file and (place.library or place.module)) or place.through for place in large):
-        return ""
+        return []
     names = [figures.first_place(large[0]), *(figures.short_place(at, large[0]) for at in large[1:])]
     operators = not any(place.file for place in large)
     if operators:
         names = [figures.operator_name(place, with_around=len(large) == 1) for place in large]
     texts = [f"{name} ({share(place.share)} %)" for name, place in zip(names, large, strict=True)]
     fitting = [count for count in range(1, len(texts) + 1) if columns(", ".join(texts[:count])) <= _PLACES_LINE]
-    shown = len(texts) if operators else max(fitting, default=1)
-    return ", ".join(texts[:shown]) + (" and others" if shown == 1 else "")
+    return texts if operators else texts[: max(fitting, default=1)]
 
 
 def places_behind(finding: Finding) -> str:
-    """Return ``also :68 apply_rotary_pos_emb 22 %, :61 rotate_half 11 %``, where the place says no more than "and others"."""
+    """Return ``also :68 apply_rotary_pos_emb 22 %, :61 rotate_half 11 %``, where the place says no more than "and others".
+
+    So it does of a cost of which one place is named, and of a library's lines that the user's calls.
+    """
     place = next(iter(finding.where), None)
-    if place is None or " and others" not in where(finding):
+    if place is None:
         return ""
-    if place.through:
+    named = _named_places(finding.where)
+    if not named and figures.leads_to_several(place):
         behind = [one for one in place.through if figures.telling(one.library)]
         first, found = behind[0].library.rpartition(":")[0], [(one.library, one.share) for one in behind[1:]]
         found = [(_short_line(library, first), part) for library, part in found]
+    elif len(named) != 1:
+        return ""
     else:
         found = [(figures.short_place(one, place), one.share) for one in finding.where[1:]]
     return "also " + ", ".join(texts) if (texts := _listed(found)) else ""
