@@ -40,7 +40,7 @@ from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.copy_time import copy_time
-from advisor.views.host_time import host_time
+from advisor.views.host_time import host_split, host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
 from advisor.views.line_time import line_time
@@ -322,6 +322,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
         host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
+        host_split=host_split(trace.context),
         model_time=model_time(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,

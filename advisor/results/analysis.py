@@ -18,7 +18,7 @@ from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
-from advisor.results.host_time import HostTime
+from advisor.results.host_time import HostSplit, HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
@@ -352,6 +352,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "of the step, or most lines are unknown, and in older analyses."
         ),
     ] = []
+    host_split: Annotated[
+        HostSplit | None,
+        doc(
+            "The same time with a GPU, by Python, operators and launches. None where it is not divided, and in older analyses."
+        ),
+    ] = None
     model_time: Annotated[
         list[ModelTime],
         doc(

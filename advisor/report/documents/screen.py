@@ -288,7 +288,7 @@ def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
         parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
         listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
         what = "time by line" if named[0].kind == "line" else "waits for the CPU"
-        lines = _filled(f"{what} {duration(total)}: ", listed, width)
+        lines = _filled(f"{what} {step_time.waits_for(summary, width - columns(what) - len(' :'))}: ", listed, width)
         if len(lines) <= min(_HOST_ROWS, most):
             return lines
     return []
