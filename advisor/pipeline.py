@@ -47,6 +47,8 @@ from advisor.views.line_time import line_time
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.model_time import model_time
+from advisor.views.operator_time import operator_time
+from advisor.views.pass_time import pass_time
 from advisor.views.phases import phases_of
 from advisor.views.startup import lead, startup_parts
 
@@ -321,9 +323,11 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_lines=known.lines,
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
+        operator_time=operator_time(trace.context),
         host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
         host_split=host_split(trace.context),
         model_time=model_time(trace.context),
+        pass_time=pass_time(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),

@@ -12,6 +12,7 @@ from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Calls, Elsewhere
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
+from advisor.results.pass_time import PassTime
 
 Tell = Literal["both", "made", "why", "neither"]
 
@@ -35,6 +36,7 @@ def sentences(analysis: Analysis) -> Iterator[str]:
         kernel_time(summary),
         host_time(summary),
         models(summary),
+        passes(summary),
         copies(summary),
         lead_lost(summary),
         elsewhere(analysis.elsewhere),
@@ -44,8 +46,9 @@ def sentences(analysis: Analysis) -> Iterator[str]:
 
 def kernel_time(summary: Summary) -> str:
     """Say what the kernels' time is made of: ``Kernels, 62.7 ms a step: matrix products 29.4 ms (46.9 %), softmax ...``."""
-    total = sum(part.ms for part in summary.kernel_time)
-    parts = [part for part in summary.kernel_time if part.share >= _FAMILY]
+    families = summary.kernel_time or summary.operator_time
+    total = sum(part.ms for part in families)
+    parts = [part for part in families if part.share >= _FAMILY]
     told = [
         f"{clean(part.family)} {milliseconds(part.ms)} ({percent(part.share)}{with_casts(part, total, ', ')})"
         for part in parts
@@ -54,8 +57,8 @@ def kernel_time(summary: Summary) -> str:
         return ""
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
-    mean = " in the mean" if summary.mean_apart else ""
-    return f"Kernels, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
+    mean = " in the mean" if summary.mean_apart and summary.kernel_time else ""
+    return f"{'Kernels' if summary.kernel_time else 'Operators'}, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
 
 
 def with_casts(part: KernelTime, total: float, between: str = "") -> str:
@@ -130,6 +133,28 @@ def models(summary: Summary) -> str:
 
 _IDLE, _MOST_MODELS = 0.1, 5
 """Of a model's time: idle time that is said; and models that are named."""
+
+
+def passes(summary: Summary) -> str:
+    """Say what each pass of a training step takes: ``passes: forward 47 ms, backward 62 ms, optimizer 2 ms (20.5 ms on the CPU)``.
+
+    What the device idles of it is said, what it does again, and the host's time where that is another figure.
+    """
+    told = [_pass(part) for part in summary.pass_time if max(part.ms, part.host_ms) >= _PASS * summary.whole_ms]
+    return f"passes: {', '.join(told)}" if len(told) > 1 else ""
+
+
+def _pass(part: PassTime) -> str:
+    words = {"between": "between them", "loader": "waits for batches"}
+    facts = [f"{milliseconds(part.idle_ms)} idle"] if _IDLES * part.ms <= part.idle_ms < part.ms else []
+    facts += [f"{milliseconds(part.again_ms)} forward again"] if part.again_ms >= _AGAIN * part.ms > 0 else []
+    facts += [f"{milliseconds(part.host_ms)} on the CPU"] if part.host_ms >= _ON_CPU * part.ms else []
+    aside = f" ({', '.join(facts)})" if facts else ""
+    return f"{words.get(part.name, part.name)} {milliseconds(part.ms)}{aside}"
+
+
+_PASS, _IDLES, _AGAIN, _ON_CPU = 0.02, 0.2, 0.02, 1.25
+"""Of the step: a pass of less is not named. Of a pass: idle time, and forward work again, that is said; the CPU's time likewise."""
 
 
 def copies(summary: Summary) -> str:

@@ -23,6 +23,7 @@ from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
 from advisor.results.model_time import ModelTime
+from advisor.results.pass_time import PassTime
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views
@@ -344,6 +345,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "in older analyses."
         ),
     ] = []
+    operator_time: Annotated[
+        list[KernelTime],
+        doc(
+            "What the operators' time of a step of a program on the CPU is made of, the most first: each moment is the innermost "
+            "operator's. The sum is `compute` of `steady_causes` times `steady_ms`. Empty with a device, and in older analyses."
+        ),
+    ] = []
     host_time: Annotated[
         list[HostTime],
         doc(
@@ -363,6 +371,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "Models that the program calls, by the time that each takes of a step, the most first. Empty where modules were not "
             "recorded, where one model takes nearly all of it, and in older analyses."
+        ),
+    ] = []
+    pass_time: Annotated[
+        list[PassTime],
+        doc(
+            "Passes of a training step by the time that each takes of it: forward, backward, optimizer, zero_grad, the wait for "
+            "batches. Empty for inference, without a device, and in older analyses."
         ),
     ] = []
     copy_time: Annotated[

@@ -99,6 +99,11 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
+    # Of the passes the first and the second do not lose their places.
+    passes = _wrapped(step_time.passes(analysis.summary), width)
+    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
+    if _with_place(entries, left) == _with_place(entries, left - len(passes)):
+        first += passes
     room = most - sum(map(len, (head, lead, first, foot)))
     short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
@@ -252,13 +257,14 @@ def time_line(summary: Summary, width: int) -> str:
 def kernels_lines(summary: Summary, width: int) -> list[Line]:
     """Return ``kernels 62.7 ms: matrix products 47 %, softmax 31 %, other 22 %``, where kernels take much of the step.
 
-    In one line, of two where that leaves much to the others.
+    Of a program on the CPU its operators. In one line, of two where that leaves much to the others.
     """
-    total = sum(part.ms for part in summary.kernel_time)
+    families = summary.kernel_time or summary.operator_time
+    total = sum(part.ms for part in families)
     if not total or total < _KERNELS * summary.whole_ms:
         return []
-    first = f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
-    kinds = [part for part in summary.kernel_time if part.family != _REST]
+    first = _of_families(summary, total)
+    kinds = [part for part in families if part.family != _REST]
     parts = [(clean(part.family), 100 * part.share) for part in kinds]
     texts = [f"{clean(part.family)} {100 * part.share:.0f} %{step_time.with_casts(part, total)}" for part in kinds]
     rest = 100 - sum(part for _, part in parts)
@@ -271,6 +277,13 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
             return two if two and left >= _MUCH_LEFT else lines
         two = two or (lines if len(lines) == _ROWS else [])
     return two
+
+
+def _of_families(summary: Summary, total: float) -> str:
+    """Return the start of that line."""
+    if not summary.kernel_time:
+        return f"operators {duration(total)}: "
+    return f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
 
 
 def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
