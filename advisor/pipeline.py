@@ -50,6 +50,7 @@ from advisor.views.model_time import model_time
 from advisor.views.operator_time import operator_time
 from advisor.views.pass_time import pass_time
 from advisor.views.phases import phases_of
+from advisor.views.slow_steps import slow_steps
 from advisor.views.startup import lead, startup_parts
 
 if TYPE_CHECKING:
@@ -328,6 +329,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         host_split=host_split(trace.context),
         model_time=model_time(trace.context),
         pass_time=pass_time(trace.context),
+        slow_steps=slow_steps(trace),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),

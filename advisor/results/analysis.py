@@ -26,6 +26,7 @@ from advisor.results.model_time import ModelTime
 from advisor.results.pass_time import PassTime
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
+from advisor.results.slow_steps import SlowSteps
 from advisor.results.views import Views
 from advisor.results.waits import LeadLost
 
@@ -380,6 +381,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "batches. Empty for inference, without a device, and in older analyses."
         ),
     ] = []
+    slow_steps: Annotated[
+        SlowSteps | None,
+        doc(
+            "Steps that take much longer than the others, with what grew in the longest. None without, and in older analyses."
+        ),
+    ] = None
     copy_time: Annotated[
         list[CopyTime],
         doc(

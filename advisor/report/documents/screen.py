@@ -100,10 +100,10 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
     # Of the passes the first and the second do not lose their places.
-    passes = _wrapped(step_time.passes(analysis.summary), width)
-    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
-    if _with_place(entries, left) == _with_place(entries, left - len(passes)):
-        first += passes
+    for text in (step_time.slow(analysis.summary), step_time.passes(analysis.summary)):
+        more = _wrapped(text, width)
+        left = most - sum(map(len, (head, lead, first, unsaid, foot)))
+        first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
     room = most - sum(map(len, (head, lead, first, foot)))
     short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
