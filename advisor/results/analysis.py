@@ -367,6 +367,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "The same time with a GPU, by Python, operators and launches. None where it is not divided, and in older analyses."
         ),
     ] = None
+    batch_host: Annotated[
+        list[HostTime],
+        doc(
+            "What the host does in a batch of a serving engine, in the mean, or in a capture of graphs: functions, ranges and "
+            "calls that it is made of, waits for the device left out, the most first; `share` is of all of it. Empty elsewhere, and "
+            "in older analyses."
+        ),
+    ] = []
     model_time: Annotated[
         list[ModelTime],
         doc(

@@ -100,7 +100,9 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
     # Of the passes the first and the second do not lose their places.
-    for text in (step_time.slow(analysis.summary), step_time.passes(analysis.summary)):
+    summary = analysis.summary
+    batch = step_time.batch_host(summary, batches=bool(analysis.phases))
+    for text in (step_time.slow(summary), step_time.passes(summary), batch):
         more = _wrapped(text, width)
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
         first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
