@@ -371,8 +371,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         list[HostTime],
         doc(
             "What the host does in a batch of a serving engine, in the mean, or in a capture of graphs: functions, ranges and "
-            "calls that it is made of, waits for the device left out, the most first; `share` is of all of it. Empty elsewhere, and "
-            "in older analyses."
+            "calls that it is made of, without waits for the device, the most first; `share` is of all of it. Empty elsewhere, "
+            "and in older analyses."
         ),
     ] = []
     model_time: Annotated[
