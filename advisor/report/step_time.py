@@ -20,8 +20,8 @@ _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
 _MOST_PARTS, _LONGEST = 8, 48
 """Parts of that which are named at most, and characters of a name."""
-_COPIED = 0.05
-"""Part of the step from which on copies in one direction are named with their size."""
+_COPIED, LESS_COPIED = 0.05, 0.02
+"""Part of the step from which on copies in one direction are named with their size, and where lines are left."""
 _BESIDE = 0.05
 """Part of their time beside kernels from which on that is said."""
 _TO = {"HtoD": "to the GPU", "DtoH": "to the host", "DtoD": "within the GPU", "PtoP": "to another GPU"}
@@ -163,13 +163,14 @@ def passes(summary: Summary) -> str:
 
     What the device idles of it is said, what it does again, and the host's time where that is another figure.
     """
-    told = [_pass(part) for part in summary.pass_time if max(part.ms, part.host_ms) >= _PASS * summary.whole_ms]
+    idle = "idle or taken out" if summary.taken_out_share else "idle"
+    told = [_pass(part, idle) for part in summary.pass_time if max(part.ms, part.host_ms) >= _PASS * summary.whole_ms]
     return f"passes: {', '.join(told)}" if len(told) > 1 else ""
 
 
-def _pass(part: PassTime) -> str:
+def _pass(part: PassTime, idle: str) -> str:
     words = {"between": "between them", "loader": "waits for batches"}
-    facts = [f"{milliseconds(part.idle_ms)} idle"] if _IDLES * part.ms <= part.idle_ms < part.ms else []
+    facts = [f"{milliseconds(part.idle_ms)} {idle}"] if _IDLES * part.ms <= part.idle_ms < part.ms else []
     facts += [f"{milliseconds(part.again_ms)} forward again"] if part.again_ms >= _AGAIN * part.ms > 0 else []
     facts += [f"{milliseconds(part.host_ms)} on the CPU"] if part.host_ms >= _ON_CPU * part.ms else []
     aside = f" ({', '.join(facts)})" if facts else ""
@@ -195,12 +196,12 @@ def slow(summary: Summary) -> str:
     return f"{told}, the longest {grew}" if found.cause else told
 
 
-def copies(summary: Summary) -> str:
+def copies(summary: Summary, least: float = _COPIED) -> str:
     """Say what is copied, where that takes much of the step: ``copies: 9.10 ms to the GPU (18.4 MiB, pageable, 2.1 GB/s)``."""
     whole = summary.steady_mean_ms or summary.whole_ms
     told = []
     for part in summary.copy_time:
-        if part.ms < _COPIED * whole:
+        if part.ms < least * whole:
             continue
         facts = [size(part.bytes)] if part.bytes is not None else []
         facts += [part.host_memory] if part.host_memory else []

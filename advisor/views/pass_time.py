@@ -20,12 +20,14 @@ _LOADER, _BETWEEN = 4, 5
 def pass_time(context: Context) -> list[PassTime]:
     """Divide steady time of the busiest device among the passes of a training step, in their order.
 
-    Empty without a device or a host, and where neither a backward pass nor an optimizer was recorded: of inference there is one
-    pass.
+    Empty without a device or a host, where replays of graphs lack work, which would read as idle, and where neither a backward
+    pass nor an optimizer was recorded: of inference there is one pass.
     """
     ledger, host = context.ledger, context.recording.host
     rows = np.flatnonzero(ledger.counted)
     if not len(context.kernel_rows) or not host.size or not len(rows) or not context.recording.has_host:
+        return []
+    if context.graphs_underrecorded:
         return []
     if not np.isin(context.phases(context.recording.work.launch), (BACKWARD, OPTIMIZER)).any():
         return []
@@ -98,7 +100,9 @@ def _spans(context: Context) -> dict[int, Spans]:
     runs = np.isin(host.group, (OP, RUNTIME))
     found, taken = dict[int, Spans](), EMPTY
     for which in (_LOADER, BACKWARD, OPTIMIZER, ZERO_GRAD, FORWARD):
-        nodes = np.flatnonzero((phase == which) & ~step & ((ours & runs) if which == FORWARD else True))
+        chosen = (phase == which) & ~step & ((ours & runs) if which == FORWARD else True)
+        # What lies in another of them is covered by it.
+        nodes = np.flatnonzero(chosen & ~((host.parent >= 0) & chosen[np.maximum(host.parent, 0)]))
         spans = subtract(union(host.start[nodes], host.end[nodes]), taken)
         found[which] = spans
         taken = union(np.concatenate([taken.start, spans.start]), np.concatenate([taken.end, spans.end]))

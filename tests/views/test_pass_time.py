@@ -84,6 +84,12 @@ def test_idle_time_work_again_and_the_hosts_time_are_said_where_they_are_much() 
         "passes: forward 30.0 ms, backward 60.0 ms (15.0 ms idle, 12.0 ms forward again), optimizer 1.50 ms (20.0 ms on the CPU)"
     )
     assert told(forward) == ""
+    thinned = replace(by_hand().summary, pass_time=[backward, optimizer], steady_ms=100.0, taken_out_share=0.5)
+    assert "backward 60.0 ms (15.0 ms idle or taken out, 12.0 ms forward again)" in step_time.passes(thinned)
+
+
+def test_where_replays_lack_work_nobody_knows_what_is_idle() -> None:
+    assert real("audited/a100_dlrm_rank0of16").summary.pass_time == []
 
 
 def test_ranges_of_a_real_program_come_to_what_its_host_was_in() -> None:

@@ -115,7 +115,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     between = first + unsaid + host_lines(analysis.summary, width, rows)
     # These are said where nothing loses a line for them.
     small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
-    for text in (step_time.collectives(analysis.summary), small):
+    few = "" if copied else step_time.copies(summary, step_time.LESS_COPIED)
+    for text in (step_time.collectives(summary), few, small):
         more = _wrapped(text, width)
         spare = most - sum(map(len, (head, lead, between, foot))) - sum(len(entry.forms[0]) for entry in entries)
         between += more * (len(more) <= spare)
