@@ -41,15 +41,19 @@ from advisor.threads import Ahead
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
+from advisor.views.batch_host import batch_host
 from advisor.views.copy_time import copy_time
-from advisor.views.host_time import host_time
+from advisor.views.host_time import host_split, host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
 from advisor.views.line_time import line_time
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.model_time import model_time
+from advisor.views.operator_time import operator_time
+from advisor.views.pass_time import pass_time
 from advisor.views.phases import phases_of
+from advisor.views.slow_steps import slow_steps
 from advisor.views.startup import lead, startup_parts
 
 if TYPE_CHECKING:
@@ -334,8 +338,13 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_lines=known.lines,
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
+        operator_time=operator_time(trace.context),
         host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
+        host_split=host_split(trace.context),
+        batch_host=batch_host(trace.context),
         model_time=model_time(trace.context),
+        pass_time=pass_time(trace.context),
+        slow_steps=slow_steps(trace),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),

@@ -364,6 +364,29 @@ def _by_place(context: Context, launch: Ints, code: Ints, names: tuple[str, ...]
     return found
 
 
+def operator_family(operator: str, outer: str, *, optimizing: bool = False) -> str:
+    """Return the family of an operator on the CPU, where no kernel tells: by its name, else by the outermost operator around it."""
+    if optimizing:
+        return _OPTIMIZER
+    if (wholly := _first(_WHOLLY, operator) or _first(_WHOLLY, outer)) is not None:
+        return wholly
+    if (named := _first(_ON_CPU, operator) or _first(_BY_OPERATOR, operator)) is not None:
+        return named
+    family = _first(_UNNAMED, operator)
+    around = _first(_BY_OPERATOR, outer)
+    if family in (_ELEMENTS, None) and around is not None:
+        return around  # aten::dropout multiplies, and divides
+    return family or (COPIES if operator in _COPYING else _OTHER)
+
+
+_ON_CPU = (
+    (_PRODUCTS, re.compile(r"(?:mkldnn|mkl|onednn)\w*(?:::)?\w*linear", re.I)),
+    ("recurrent layers", re.compile(r"mkldnn_rnn|(?:::|_)(?:lstm|gru|rnn_(?:tanh|relu))", re.I)),
+)
+"""Of the CPU's own operators."""
+_COPYING = frozenset({"aten::copy_", "aten::clone", "aten::contiguous", "aten::_to_copy"})
+
+
 def _by_hand(context: Context, op: Ints) -> list[tuple[str, Ints]]:
     """Find the kernels of normalizations and rotations that a program computes step by step, by their operators' order."""
     codes = {code: letter for code, name in enumerate(context.names) if (letter := _LETTERS.get(name))}

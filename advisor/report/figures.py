@@ -58,6 +58,7 @@ _DOUBTS = (
         {"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged", "skipped", "metadata"},
     ),
     ("Doubtful", "record again on idle cores", {"busy-machine"}),
+    ("Doubtful", "shares of the step say little", {"other-process"}),
 )
 """Doubts that a reader in a hurry must see too: a word, what it means, and the codes of the quality notes that say it."""
 TOLD = frozenset().union(*(codes for _, _, codes in _DOUBTS))

@@ -7,11 +7,12 @@ from typing import Literal
 
 from advisor.counting import counted
 from advisor.report.figures import listed, per
-from advisor.report.plain import clean, milliseconds, percent, size
+from advisor.report.plain import clean, in_one_unit, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Calls, Elsewhere
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
+from advisor.results.pass_time import PassTime
 
 Tell = Literal["both", "made", "why", "neither"]
 
@@ -19,8 +20,8 @@ _FAMILY = 0.01
 """Of the kernels' time: a family of less is one of the others. Likewise of the time in which the GPU waits for the CPU."""
 _MOST_PARTS, _LONGEST = 8, 48
 """Parts of that which are named at most, and characters of a name."""
-_COPIED = 0.05
-"""Part of the step from which on copies in one direction are named with their size."""
+_COPIED, LESS_COPIED = 0.05, 0.02
+"""Part of the step from which on copies in one direction are named with their size, and where lines are left."""
 _BESIDE = 0.05
 """Part of their time beside kernels from which on that is said."""
 _TO = {"HtoD": "to the GPU", "DtoH": "to the host", "DtoD": "within the GPU", "PtoP": "to another GPU"}
@@ -34,7 +35,10 @@ def sentences(analysis: Analysis) -> Iterator[str]:
     told = (
         kernel_time(summary),
         host_time(summary),
+        batch_host(summary, batches=bool(analysis.phases)),
         models(summary),
+        passes(summary),
+        slow(summary),
         copies(summary),
         lead_lost(summary),
         elsewhere(analysis.elsewhere),
@@ -44,8 +48,9 @@ def sentences(analysis: Analysis) -> Iterator[str]:
 
 def kernel_time(summary: Summary) -> str:
     """Say what the kernels' time is made of: ``Kernels, 62.7 ms a step: matrix products 29.4 ms (46.9 %), softmax ...``."""
-    total = sum(part.ms for part in summary.kernel_time)
-    parts = [part for part in summary.kernel_time if part.share >= _FAMILY]
+    families = summary.kernel_time or summary.operator_time
+    total = sum(part.ms for part in families)
+    parts = [part for part in families if part.share >= _FAMILY]
     told = [
         f"{clean(part.family)} {milliseconds(part.ms)} ({percent(part.share)}{with_casts(part, total, ', ')})"
         for part in parts
@@ -54,8 +59,8 @@ def kernel_time(summary: Summary) -> str:
         return ""
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
-    mean = " in the mean" if summary.mean_apart else ""
-    return f"Kernels, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
+    mean = " in the mean" if summary.mean_apart and summary.kernel_time else ""
+    return f"{'Kernels' if summary.kernel_time else 'Operators'}, {milliseconds(total)} {per(summary)}{mean}: {', '.join(told)}."
 
 
 def with_casts(part: KernelTime, total: float, between: str = "") -> str:
@@ -94,7 +99,49 @@ def host_time(summary: Summary) -> str:
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
     what = "By line" if parts[0].kind == "line" else "Waits for the CPU"
-    return f"{what}, {milliseconds(total)} {per(summary)}: {', '.join(told)}."
+    return f"{what}, {waits_for(summary)} {per(summary)}: {', '.join(told)}."
+
+
+def waits_for(summary: Summary, most: int = 120) -> str:
+    """Return ``5.58 ms (1.86 Python, 3.04 operators, 0.68 launches)``: how long the GPU waits for the CPU, and for what of it.
+
+    What it waits for is left out where that takes more than *most* columns.
+    """
+    total, split = sum(part.ms for part in summary.host_time), summary.host_split
+    if split is None:
+        return milliseconds(total)
+    python = "Python" if split.python_ms >= split.between_ms else "between operators"
+    parts = {python: split.outside_ms, "operators": split.operator_ms, "launches": split.launch_ms}
+    shown = {name: ms for name, ms in parts.items() if ms >= _SPLIT * total}
+    figures, unit = in_one_unit(total, *shown.values())
+    told = ", ".join(f"{figure} {name}" for figure, name in zip(figures[1:], shown, strict=True))
+    text = f"{figures[0]} {unit} ({told})"
+    return text if len(shown) > 1 and len(text) <= most else f"{figures[0]} {unit}"
+
+
+_SPLIT = 0.02
+"""Of the time that the GPU waits for the CPU: what is less of it is not named beside Python and operators."""
+
+
+def batch_host(summary: Summary, *, batches: bool) -> str:
+    """Say what the host does in a batch, or a capture: ``CPU of a batch 2.41 ms: _prepare_inputs 27 %, _model_forward 22 %``."""
+    total = sum(part.ms for part in summary.batch_host)
+    named = [part for part in summary.batch_host if part.kind != "others" and part.share >= _CALL][:_MOST_PARTS]
+    if not named:
+        return ""
+    told, before = list[str](), ""
+    for part in named:
+        name = host_part(part).removeprefix("nn.Module: ")
+        file, colon, place = name.partition(":")
+        told.append(f"{colon + place if colon and file == before else name} {100 * part.share:.0f} %")
+        before = file
+    rest = 100 * (1 - sum(part.share for part in named))
+    what = "a batch" if batches else "the capture"
+    return f"CPU of {what} {milliseconds(total)}: {', '.join([*told, f'other {rest:.0f} %'])}"
+
+
+_CALL = 0.02
+"""Of the host's time in a batch: a call of less is one of the others."""
 
 
 def models(summary: Summary) -> str:
@@ -111,12 +158,50 @@ _IDLE, _MOST_MODELS = 0.1, 5
 """Of a model's time: idle time that is said; and models that are named."""
 
 
-def copies(summary: Summary) -> str:
+def passes(summary: Summary) -> str:
+    """Say what each pass of a training step takes: ``passes: forward 47 ms, backward 62 ms, optimizer 2 ms (20.5 ms on the CPU)``.
+
+    What the device idles of it is said, what it does again, and the host's time where that is another figure.
+    """
+    idle = "idle or taken out" if summary.taken_out_share else "idle"
+    told = [_pass(part, idle) for part in summary.pass_time if max(part.ms, part.host_ms) >= _PASS * summary.whole_ms]
+    return f"passes: {', '.join(told)}" if len(told) > 1 else ""
+
+
+def _pass(part: PassTime, idle: str) -> str:
+    words = {"between": "between them", "loader": "waits for batches"}
+    facts = [f"{milliseconds(part.idle_ms)} {idle}"] if _IDLES * part.ms <= part.idle_ms < part.ms else []
+    facts += [f"{milliseconds(part.again_ms)} forward again"] if part.again_ms >= _AGAIN * part.ms > 0 else []
+    facts += [f"{milliseconds(part.host_ms)} on the CPU"] if part.host_ms >= _ON_CPU * part.ms else []
+    aside = f" ({', '.join(facts)})" if facts else ""
+    return f"{words.get(part.name, part.name)} {milliseconds(part.ms)}{aside}"
+
+
+_PASS, _IDLES, _AGAIN, _ON_CPU = 0.02, 0.2, 0.02, 1.25
+"""Of the step: a pass of less is not named. Of a pass: idle time, and forward work again, that is said; the CPU's time likewise."""
+
+
+def slow(summary: Summary) -> str:
+    """Say which steps are long, and why: ``slow step: ProfilerStep#20 takes 194 ms (median 153 ms), 38.1 ms of it more loader``."""
+    found = summary.slow_steps
+    if found is None:
+        return ""
+    grew = f"{milliseconds(found.cause_ms)} of it more {clean(found.cause or '').replace('_', ' ')}"
+    median = f"(median {milliseconds(found.median_ms)})"
+    if found.count == 1:
+        told = f"slow step: {clean(found.name)} takes {milliseconds(found.most_ms)} {median}"
+        return f"{told}, {grew}" if found.cause else told
+    (least, most), unit = in_one_unit(found.least_ms, found.most_ms)
+    told = f"slow steps: {found.count} of {found.steps} take {least}–{most} {unit} {median}"
+    return f"{told}, the longest {grew}" if found.cause else told
+
+
+def copies(summary: Summary, least: float = _COPIED) -> str:
     """Say what is copied, where that takes much of the step: ``copies: 9.10 ms to the GPU (18.4 MiB, pageable, 2.1 GB/s)``."""
     whole = summary.steady_mean_ms or summary.whole_ms
     told = []
     for part in summary.copy_time:
-        if part.ms < _COPIED * whole:
+        if part.ms < least * whole:
             continue
         facts = [size(part.bytes)] if part.bytes is not None else []
         facts += [part.host_memory] if part.host_memory else []

@@ -18,13 +18,15 @@ from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
-from advisor.results.host_time import HostTime
+from advisor.results.host_time import HostSplit, HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
 from advisor.results.model_time import ModelTime
+from advisor.results.pass_time import PassTime
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
+from advisor.results.slow_steps import SlowSteps
 from advisor.results.views import Views
 from advisor.results.waits import LeadLost
 
@@ -344,12 +346,33 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "in older analyses."
         ),
     ] = []
+    operator_time: Annotated[
+        list[KernelTime],
+        doc(
+            "What the operators' time of a step of a program on the CPU is made of, the most first: each moment is the innermost "
+            "operator's. The sum is `compute` of `steady_causes` times `steady_ms`. Empty with a device, and in older analyses."
+        ),
+    ] = []
     host_time: Annotated[
         list[HostTime],
         doc(
             "What the CPU does in the time that the GPU idles for Python, operators and launches, the most first. Without a GPU "
             "the lines of the source that the step's time lies in, forward and backward. Empty where that is under a twentieth "
             "of the step, or most lines are unknown, and in older analyses."
+        ),
+    ] = []
+    host_split: Annotated[
+        HostSplit | None,
+        doc(
+            "The same time with a GPU, by Python, operators and launches. None where it is not divided, and in older analyses."
+        ),
+    ] = None
+    batch_host: Annotated[
+        list[HostTime],
+        doc(
+            "What the host does in a batch of a serving engine, in the mean, or in a capture of graphs: functions, ranges and "
+            "calls that it is made of, without waits for the device, the most first; `share` is of all of it. Empty elsewhere, "
+            "and in older analyses."
         ),
     ] = []
     model_time: Annotated[
@@ -359,6 +382,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "recorded, where one model takes nearly all of it, and in older analyses."
         ),
     ] = []
+    pass_time: Annotated[
+        list[PassTime],
+        doc(
+            "Passes of a training step by the time that each takes of it: forward, backward, optimizer, zero_grad, the wait for "
+            "batches. Empty for inference, without a device, and in older analyses."
+        ),
+    ] = []
+    slow_steps: Annotated[
+        SlowSteps | None,
+        doc(
+            "Steps that take much longer than the others, with what grew in the longest. None without, and in older analyses."
+        ),
+    ] = None
     copy_time: Annotated[
         list[CopyTime],
         doc(

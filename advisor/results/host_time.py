@@ -35,3 +35,26 @@ class HostTime(msgspec.Struct, frozen=True, kw_only=True):
             "The function of the standard library that a function spends most of this in, as inspect.signature; None for none."
         ),
     ] = None
+
+
+class HostSplit(msgspec.Struct, frozen=True, kw_only=True):
+    """Time in which the GPU waits for the CPU, by what the launching thread is in: Python, operators, calls, nothing recorded."""
+
+    python_ms: Annotated[
+        float,
+        doc(
+            "In Python frames, compiled regions, and autograd functions that are written in Python, without the operators and "
+            "calls inside of them. Of the step (of the window without steps) in ms, as all of these."
+        ),
+    ]
+    operator_ms: Annotated[float, doc("In operators and nodes of autograd's graph, without the calls inside of them.")]
+    launch_ms: Annotated[float, doc("In calls of the runtime and the driver, launches above all.")]
+    between_ms: Annotated[
+        float,
+        doc("In no recorded event but ranges and steps: without stacks that is the Python between the operators."),
+    ]
+
+    @property
+    def outside_ms(self) -> float:
+        """All that lies between operators."""
+        return self.python_ms + self.between_ms

@@ -41,7 +41,7 @@ def _names(context: Context) -> _Names:
     libraries = context.recording.host.libraries
     frames = [parse_frame(name, libraries) for name in context.names]
     return _Names(
-        np.array([frame is not None and _tells(frame) for frame in frames], np.bool_),
+        np.array([frame is not None and tells(frame) for frame in frames], np.bool_),
         np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
         np.array([name.startswith(STEP) for name in context.names], np.bool_),
         np.array([name.startswith(RANGES) for name in context.names], np.bool_),
@@ -49,7 +49,7 @@ def _names(context: Context) -> _Names:
     )
 
 
-def _tells(frame: Place) -> bool:
+def tells(frame: Place) -> bool:
     """Tell whether a frame says where a program is: neither torch's nor the standard library's."""
     return frame.user or (_module(frame) != "torch" and _module(frame) not in _STANDARD)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Ints, alike, covered, distinct, summed, union
-from advisor.results.host_time import HostTime
+from advisor.intervals import Bools, Ints, alike, covered, distinct, summed, union
+from advisor.results.host_time import HostSplit, HostTime
+from advisor.timeline.calls import BACKWARD, MARKS, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
 from advisor.timeline.parts import BETWEEN, FUNCTION, function_name, parts, standard_calls, text
@@ -18,6 +20,8 @@ _SMALL = 0.005
 """Of that idle time: parts of less are summed up."""
 _HOLDS = 0.5
 """Of a function's part: a call of the standard library with so much of it is named."""
+_NODE = re.compile(r"Backward\d*$")
+"""End of the name of an operator's node in autograd's graph."""
 _KINDS: tuple[Literal["phase", "function", "range", "operator", "between"], ...] = (
     "phase", "function", "range", "operator", "between",
 )  # fmt: skip
@@ -30,15 +34,10 @@ def host_time(context: Context) -> list[HostTime]:
     Each moment belongs to the innermost event of the thread that launches what ends the idle stretch. Empty without a device,
     where idle time is not what the recording shows, and where it is less than a twentieth of the step.
     """
-    ledger = context.ledger
-    rows = np.flatnonzero(ledger.counted & ledger.through("host", "operator"))
-    total = int(ledger.dur_ns[rows].sum())
-    if not len(context.kernel_rows) or not context.idle_trusted or not total or total < _LEAST * ledger.counted_ns:
+    waits = context.once(_waits)
+    if waits is None:
         return []
-    start, end = ledger.start_ns[rows], ledger.end_ns[rows]
-    node, own = _self_times(context, start, end)
-    if not len(node):
-        return []
+    node, own, total = waits
     kind, code = parts(context, node, own)
     first, part = alike(kind, code)
     sums = summed(part, own, len(first))
@@ -46,7 +45,7 @@ def host_time(context: Context) -> list[HostTime]:
     # What is in no event at all is between what was recorded.
     found[BETWEEN, -1] = found.get((BETWEEN, -1), 0) + total - int(own.sum())
     large = {key: ns for key, ns in found.items() if ns >= _SMALL * total}
-    ms = context.step_ns / 1e6 / max(ledger.counted_ns, 1)
+    ms = _ms(context)
     inside = _inside(context, node, own, kind, code)
     divided = [
         HostTime(
@@ -61,6 +60,67 @@ def host_time(context: Context) -> list[HostTime]:
     if rest := total - sum(large.values()):
         divided.append(HostTime(where="", kind="others", ms=rest * ms, share=rest / total))
     return divided
+
+
+def host_split(context: Context) -> HostSplit | None:
+    """Divide the same time by what the launching thread is in; None where that is not divided."""
+    waits = context.once(_waits)
+    if waits is None:
+        return None
+    host, ms = context.recording.host, _ms(context)
+    group, name = host.group[waits.node], host.name[waits.node]
+    called, op = group == RUNTIME, group == OP
+    mark = op & context.once(_marks)[name]
+    operator = op & ~mark & (context.once(_native)[name] | _nodes_of_operators(context, waits.node))
+    # A range or a step is Python that does not call: without stacks nobody knows whether it is.
+    inside = host.nearest(waits.node, host.group == PYTHON) >= 0
+    python = inside & ~called & ~operator | (op & ~mark & ~operator)
+    ns = [int(waits.own[chosen].sum()) for chosen in (python, operator, called)]
+    return HostSplit(
+        python_ms=ns[0] * ms, operator_ms=ns[1] * ms, launch_ms=ns[2] * ms, between_ms=(waits.total - sum(ns)) * ms
+    )
+
+
+def _marks(context: Context) -> Bools:
+    """Flag names of what torch marks, which traces of 2021 hold as operators."""
+    return np.array([name.startswith(MARKS) for name in context.names], np.bool_)
+
+
+def _native(context: Context) -> Bools:
+    """Flag names of operators with a namespace: compiled regions, and functions of autograd's in Python, have none."""
+    return np.array(["::" in name for name in context.names], np.bool_)
+
+
+def _nodes_of_operators(context: Context, node: Ints) -> Bools:
+    """Flag nodes of the backward pass that are operators' own: that of a function written in Python has its name in the forward."""
+    names = context.names
+    known = set(names)
+    own = np.array([(base := _NODE.sub("", name)) != name and base not in known for name in names], np.bool_)
+    flags: Bools = (context.phases(node) == BACKWARD) & own[context.recording.host.name[node]]
+    return flags
+
+
+class _Waits(NamedTuple):
+    """Forest nodes of the launching threads, the ns of idle time that each has to itself, and all of that idle time."""
+
+    node: Ints
+    own: Ints
+    total: int
+
+
+def _waits(context: Context) -> _Waits | None:
+    """Find the steady time in which the device idles for the CPU; None where it is little, or no idle time is what it seems."""
+    ledger = context.ledger
+    rows = np.flatnonzero(ledger.counted & ledger.through("host", "operator"))
+    total = int(ledger.dur_ns[rows].sum())
+    if not len(context.kernel_rows) or not context.idle_trusted or not total or total < _LEAST * ledger.counted_ns:
+        return None
+    node, own = _self_times(context, ledger.start_ns[rows], ledger.end_ns[rows])
+    return _Waits(node, own, total) if len(node) else None
+
+
+def _ms(context: Context) -> float:
+    return context.step_ns / 1e6 / max(context.ledger.counted_ns, 1)
 
 
 def _inside(context: Context, node: Ints, own: Ints, kind: Ints, code: Ints) -> dict[int, str]:

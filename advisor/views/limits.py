@@ -53,7 +53,7 @@ def figures(context: Context, returned_ms: float | None = None) -> Figures:
         return _UNKNOWN._replace(modelled_share=0.0 if total else None, unmodelled=lacking)
     part = np.where(dur > 0, own / np.maximum(dur, 1.0), 0.0)
     products = np.nan_to_num(found.peak_ns * part) * known
-    again = products[_recomputed(context, rows)].sum()
+    again = products[recomputed(context, rows)].sum()
     counted, matrix = max(context.ledger.counted_ns, 1), bool(found.matrix[known].any())
     reachable = np.fmin(np.fmax(found.reachable_ns, found.limit_ns) * part, own)[known]
     memory = known & (found.bound == MEMORY)
@@ -86,7 +86,7 @@ def owned(context: Context) -> tuple[Floats, Floats]:
     return own.astype(np.float64), (work.end[rows] - work.start[rows]).astype(np.float64)
 
 
-def _recomputed(context: Context, rows: Ints) -> Bools:
+def recomputed(context: Context, rows: Ints) -> Bools:
     """Flag the kernels of forward work that the backward pass does again."""
     patterns = context.once(find)
     kinds = np.array([found.kind == "recompute" for found in patterns.kinds for _ in range(len(found))], np.bool_)

@@ -107,6 +107,13 @@ def test_a_busy_machine_is_said_on_the_screen_and_not_only_counted() -> None:
     assert "busy" not in " ".join(lines(replace(many(1), quality=[other])))
 
 
+def test_steps_of_another_process_are_doubted_on_the_screen() -> None:
+    """The one step of this file is of a process that runs nothing in it."""
+    text = " ".join(" ".join(lines(analyzed("triton_example"))).split())
+    assert "Doubtful, shares of the step say little: 1 step is of another process" in text
+    assert text.index("Doubtful") < text.index("No findings")
+
+
 def test_the_total_is_of_the_fixes_that_are_listed() -> None:
     """Of 100 ms a fix returns 10 to 30, a second one 5, and a note, which no line names, 2 to 8: 65 and 85 are left, not 57."""
 

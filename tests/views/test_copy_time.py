@@ -43,3 +43,6 @@ def test_those_of_a_twentieth_of_the_step_are_named_with_their_size(tmp_path: Pa
     """Two of 10 ms are; the result is too little, and so are two of 60 ms."""
     assert step_time.copies(summary(tmp_path, rest_ms=8)) == "copies: 2.00 ms to the GPU (9.5 MiB, pageable, 5 GB/s)"
     assert step_time.copies(summary(tmp_path, rest_ms=58)) == ""
+    assert step_time.copies(summary(tmp_path, rest_ms=58), step_time.LESS_COPIED).startswith(
+        "copies: 2.00 ms to the GPU"
+    )

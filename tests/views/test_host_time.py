@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,64 @@ def test_reports_name_functions_and_redacted_ones_no_folder(tmp_path: Path) -> N
     assert "train.py:10 run" in render("html", found).decode()
     assert "home/eve" not in render("json", found).decode()
     assert "secret" not in render("json", redact(found)).decode()
+
+
+def split(folder: Path, b: TraceBuilder) -> tuple[int, int, int, int]:
+    """Python, operators, launches and what lies between, in whole us of a step."""
+    found = advisor.analyze(advisor.read(str(b.write(folder / "t.json")))).summary.host_split
+    assert found is not None
+    parts = (found.python_ms, found.operator_ms, found.launch_ms, found.between_ms)
+    return tuple(round(1000 * part) for part in parts)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_python_operators_and_launches_are_told_apart(tmp_path: Path, stacks: bool) -> None:
+    """In each step 200 us of Python, 100 us in an operator, and two launches of 5 us; each kernel takes 1 us of what follows it."""
+    b = builder()
+    for _ in range(3):
+        with b.step(), b.python("app/train.py(10): run") if stacks else nullcontext():
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=1)
+            b.idle(us=200)
+            with b.op("aten::add"):
+                b.idle(us=100)
+                b.kernel(KERNEL, us=1)
+    python, operators, launches, between = split(tmp_path, b)
+    assert (python, between)[not stacks] == pytest.approx(199, abs=2)
+    assert (python, between)[stacks] <= 2
+    assert operators == pytest.approx(100, abs=2)
+    assert launches == pytest.approx(9, abs=1)
+
+
+def test_a_function_of_autograds_in_python_is_none_of_the_operators(tmp_path: Path) -> None:
+    """100 us in Rotary's forward pass and 60 in its backward pass are Python; 30 in the node of aten::mm are an operator's."""
+    b = builder()
+    for _ in range(3):
+        with b.step():
+            with b.op("Rotary"):
+                b.idle(us=100)
+                with b.op("aten::mul"):
+                    b.kernel(KERNEL, us=1)
+            with b.op("autograd::engine::evaluate_function: RotaryBackward"), b.op("RotaryBackward"):
+                b.idle(us=60)
+                with b.op("aten::mul"):
+                    b.kernel(KERNEL, us=1)
+            with b.op("autograd::engine::evaluate_function: MmBackward0"), b.op("MmBackward0"):
+                b.idle(us=30)
+                with b.op("aten::mm"):
+                    b.kernel(KERNEL, us=1)
+    python, operators, launches, _ = split(tmp_path, b)
+    assert python == pytest.approx(160, abs=3)
+    assert operators == pytest.approx(30, abs=3)
+    assert launches == pytest.approx(15, abs=3)
+
+
+def test_the_sum_of_python_is_one_figure_beside_how_long_the_gpu_waits() -> None:
+    made = analyzed("audited/a100_particle_batch4")
+    found = made.summary.host_split
+    assert found is not None
+    total = sum(part.ms for part in made.summary.host_time)
+    assert found.python_ms + found.between_ms + found.operator_ms + found.launch_ms == pytest.approx(total)
+    text = render("text", made, Options(width=100)).decode()
+    assert "waits for the CPU 26.4 ms (5.95 between operators, 15.8 operators, 4.69 launches):" in text
+    assert "waits for the CPU 26.4 ms: " in render("text", made, Options(width=60)).decode()

@@ -99,6 +99,13 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
     if _with_room(entries, left) == _with_room(entries, left - len(copied)):
         first += copied
+    # Of the passes the first and the second do not lose their places.
+    summary = analysis.summary
+    batch = step_time.batch_host(summary, batches=bool(analysis.phases))
+    for text in (step_time.slow(summary), step_time.passes(summary), batch):
+        more = _wrapped(text, width)
+        left = most - sum(map(len, (head, lead, first, unsaid, foot)))
+        first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
     room = most - sum(map(len, (head, lead, first, foot)))
     short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
@@ -108,7 +115,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     between = first + unsaid + host_lines(analysis.summary, width, rows)
     # These are said where nothing loses a line for them.
     small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
-    for text in (step_time.collectives(analysis.summary), small):
+    few = "" if copied else step_time.copies(summary, step_time.LESS_COPIED)
+    for text in (step_time.collectives(summary), few, small):
         more = _wrapped(text, width)
         spare = most - sum(map(len, (head, lead, between, foot))) - sum(len(entry.forms[0]) for entry in entries)
         between += more * (len(more) <= spare)
@@ -252,13 +260,14 @@ def time_line(summary: Summary, width: int) -> str:
 def kernels_lines(summary: Summary, width: int) -> list[Line]:
     """Return ``kernels 62.7 ms: matrix products 47 %, softmax 31 %, other 22 %``, where kernels take much of the step.
 
-    In one line, of two where that leaves much to the others.
+    Of a program on the CPU its operators. In one line, of two where that leaves much to the others.
     """
-    total = sum(part.ms for part in summary.kernel_time)
+    families = summary.kernel_time or summary.operator_time
+    total = sum(part.ms for part in families)
     if not total or total < _KERNELS * summary.whole_ms:
         return []
-    first = f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
-    kinds = [part for part in summary.kernel_time if part.family != _REST]
+    first = _of_families(summary, total)
+    kinds = [part for part in families if part.family != _REST]
     parts = [(clean(part.family), 100 * part.share) for part in kinds]
     texts = [f"{clean(part.family)} {100 * part.share:.0f} %{step_time.with_casts(part, total)}" for part in kinds]
     rest = 100 - sum(part for _, part in parts)
@@ -271,6 +280,13 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
             return two if two and left >= _MUCH_LEFT else lines
         two = two or (lines if len(lines) == _ROWS else [])
     return two
+
+
+def _of_families(summary: Summary, total: float) -> str:
+    """Return the start of that line."""
+    if not summary.kernel_time:
+        return f"operators {duration(total)}: "
+    return f"kernels {duration(total)}{' (mean step)' if summary.mean_apart else ''}: "
 
 
 def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
@@ -288,7 +304,7 @@ def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
         parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
         listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
         what = "time by line" if named[0].kind == "line" else "waits for the CPU"
-        lines = _filled(f"{what} {duration(total)}: ", listed, width)
+        lines = _filled(f"{what} {step_time.waits_for(summary, width - columns(what) - len(' :'))}: ", listed, width)
         if len(lines) <= min(_HOST_ROWS, most):
             return lines
     return []

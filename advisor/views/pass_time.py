@@ -1,0 +1,141 @@
+"""Division of a training step's time by its passes: forward, backward, optimizer, zero_grad, and the wait for batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.intervals import EMPTY, Ints, Spans, covered, distinct, fetch, intersect, subtract, summed, union
+from advisor.results.pass_time import Pass, PassTime
+from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER, RUNTIME, STEP, ZERO_GRAD
+from advisor.timeline.context import Context
+from advisor.timeline.launch_origin import in_line, launch_behind
+from advisor.timeline.ledger import BUSY, CODE, OWN
+from advisor.views.limits import owned, recomputed
+
+_ORDER: tuple[Pass, ...] = ("forward", "backward", "optimizer", "zero_grad", "loader", "between")
+_LOADER, _BETWEEN = 4, 5
+"""Codes behind those of the phases, which are the first."""
+
+
+def pass_time(context: Context) -> list[PassTime]:
+    """Divide steady time of the busiest device among the passes of a training step, in their order.
+
+    Empty without a device or a host, where replays of graphs lack work, which would read as idle, and where neither a backward
+    pass nor an optimizer was recorded: of inference there is one pass.
+    """
+    ledger, host = context.ledger, context.recording.host
+    rows = np.flatnonzero(ledger.counted)
+    if not len(context.kernel_rows) or not host.size or not len(rows) or not context.recording.has_host:
+        return []
+    if context.graphs_underrecorded:
+        return []
+    if not np.isin(context.phases(context.recording.work.launch), (BACKWARD, OPTIMIZER)).any():
+        return []
+    busy = (ledger.cause[rows] < len(OWN)) & (ledger.row[rows] >= 0)
+    idle = rows[~busy & (ledger.cause[rows] >= len(BUSY))]
+    total = np.zeros(len(_ORDER))
+    total[:_LOADER] += _of_work(context, rows[busy])
+    other = rows[~busy & (ledger.cause[rows] < len(BUSY))]
+    total[_BETWEEN] += ledger.dur_ns[other].sum()
+    waits = _of_idle(context, idle)
+    total += waits
+    again, on_host = _again(context), _on_host(context)
+    ms = context.step_ns / 1e6 / max(ledger.counted_ns, 1)
+    return [
+        PassTime(
+            name=name,
+            ms=float(total[at]) * ms,
+            idle_ms=float(waits[at]) * ms,
+            host_ms=on_host.get(at, 0) * ms,
+            again_ms=again * ms if at == BACKWARD else 0.0,
+        )
+        for at, name in enumerate(_ORDER)
+        if total[at] or on_host.get(at)
+    ]
+
+
+def _pass(context: Context, launch: Ints) -> Ints:
+    """Pass that each launch is of: forward where it is none of the others."""
+    phase = context.phases(launch)
+    return np.where(np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD)), phase, FORWARD)
+
+
+def _of_work(context: Context, rows: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Sum segments of work by the pass that launched it."""
+    ledger, work = context.ledger, context.recording.work
+    which = _pass(context, work.launch[ledger.row[rows]])
+    return summed(which, ledger.dur_ns[rows], _LOADER).astype(np.float64)
+
+
+def _of_idle(context: Context, rows: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Sum idle segments by the pass that the host is in meanwhile: backward before the others, as its thread is another one.
+
+    What lies in none is of the pass whose work surrounds it, and between passes where that differs.
+    """
+    ledger = context.ledger
+    sums = np.zeros(len(_ORDER))
+    loader = ledger.cause[rows] == CODE["loader"]
+    sums[_LOADER] = ledger.dur_ns[rows[loader]].sum()
+    rows = rows[~loader]
+    start, end = ledger.start_ns[rows], ledger.end_ns[rows]
+    left = (end - start).astype(np.int64)
+    for phase, spans in context.once(_spans).items():
+        if phase != _LOADER:
+            inside = covered(spans, start, end)
+            sums[phase] += inside.sum()
+            left -= inside
+    behind = _pass(context, launch_behind(context, end))
+    ahead = _pass(context, _launch_before(context, start))
+    sums += summed(np.where(behind == ahead, behind, _BETWEEN), left, len(_ORDER))
+    return sums
+
+
+def _spans(context: Context) -> dict[int, Spans]:
+    """Time that the host is in each pass, none of it in two: the loader's, the backward pass's, then the others'."""
+    host, names, launches = context.recording.host, context.names, context.recording.work.launch
+    starts = (np.array([name.startswith(mark) for name in names], np.bool_) for mark in (STEP, "enumerate("))
+    step, loads = (flags[host.name] for flags in starts)
+    phase = np.where(loads, _LOADER, host.attributes.phase)
+    ours = np.isin(host.thread, distinct(host.thread[launches[launches >= 0]]))
+    runs = np.isin(host.group, (OP, RUNTIME))
+    found, taken = dict[int, Spans](), EMPTY
+    for which in (_LOADER, BACKWARD, OPTIMIZER, ZERO_GRAD, FORWARD):
+        chosen = (phase == which) & ~step & ((ours & runs) if which == FORWARD else True)
+        # What lies in another of them is covered by it.
+        nodes = np.flatnonzero(chosen & ~((host.parent >= 0) & chosen[np.maximum(host.parent, 0)]))
+        spans = subtract(union(host.start[nodes], host.end[nodes]), taken)
+        found[which] = spans
+        taken = union(np.concatenate([taken.start, spans.start]), np.concatenate([taken.end, spans.end]))
+    return _closed(found, context.recording.bounds)
+
+
+def _closed(found: dict[int, Spans], bounds: Ints) -> dict[int, Spans]:
+    """Close the gaps of each pass in which no other pass begins, and no step ends: Python between its operators."""
+    which = np.repeat(list(found), [len(spans.start) for spans in found.values()])
+    start, end = (np.concatenate(ends) for ends in zip(*found.values(), strict=True))
+    order = np.argsort(start, kind="stable")
+    which, start, end = which[order], start[order], end[order].copy()
+    step = np.searchsorted(bounds, start, side="right")
+    goes_on = np.flatnonzero((which[1:] == which[:-1]) & (step[1:] == step[:-1]))
+    end[goes_on] = start[goes_on + 1]
+    return {one: union(start[which == one], end[which == one]) for one in found}
+
+
+def _on_host(context: Context) -> dict[int, int]:
+    """Sum the host's time in each pass that lies in steady work, in ns."""
+    ledger = context.ledger
+    steady = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
+    return {which: intersect(spans, steady).length for which, spans in context.once(_spans).items()}
+
+
+def _launch_before(context: Context, start: Ints) -> Ints:
+    """Node that launched the work which ends last before each moment; -1 where there is none."""
+    work, rows = context.recording.work, context.once(in_line)
+    at = np.searchsorted(work.start[rows], start, side="left")
+    return fetch(work.launch, np.where(at > 0, rows[np.maximum(at - 1, 0)], -1))
+
+
+def _again(context: Context) -> float:
+    """Sum the kernels of forward work that the backward pass does again, in ns."""
+    own, _ = owned(context)
+    return float(own[recomputed(context, context.kernel_rows)].sum())
