@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -10,6 +11,7 @@ from advisor.report.figures import listed, per
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Calls, Elsewhere
+from advisor.results.host_blocked import Blocking
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.pass_time import PassTime
@@ -39,6 +41,7 @@ def sentences(analysis: Analysis) -> Iterator[str]:
         models(summary),
         passes(summary),
         slow(summary),
+        blocked(analysis),
         copies(summary),
         lead_lost(summary),
         elsewhere(analysis.elsewhere),
@@ -142,6 +145,56 @@ def batch_host(summary: Summary, *, batches: bool) -> str:
 
 _CALL = 0.02
 """Of the host's time in a batch: a call of less is one of the others."""
+
+
+def blocked(analysis: Analysis) -> str:
+    """Say in what calls the host is blocked: ``host blocked 359 ms (the GPU idles 5.04 ms of it): 5 copies to the GPU in ...``.
+
+    Nothing where the first finding is about such calls.
+    """
+    found, lead = analysis.summary.host_blocked, next(iter(analysis.findings), None)
+    if found is None or (lead is not None and lead.rule.partition("/")[0] in _BLOCKING):
+        return ""
+    calls: dict[str, list[Blocking]] = {}
+    for part in found.parts:
+        calls.setdefault(part.call, []).append(part)
+    told, known = list[str](), 0.0
+    for call, places in sorted(calls.items(), key=lambda one: -math.fsum(part.ms for part in one[1])):
+        ms = math.fsum(part.ms for part in places)
+        if ms < _BLOCKS * found.ms or len(told) == _MOST_CALLS:
+            break
+        place, count = _blocked_at(places[0]), math.fsum(part.count for part in places)
+        at = ""
+        if place and places[0].ms >= _NEARLY * ms:
+            at, ms, count = f" in {place}", places[0].ms, places[0].count
+        elif place:
+            at = f" in {place} and others"
+        known += ms
+        told.append(f"{f'{count:,.0f} ' if count >= 1 else ''}{clean(call)}{at} {100 * ms / found.ms:.0f} %")
+    rest = 100 * (1 - known / found.ms)
+    told += [f"other {rest:.0f} %"] if rest >= 0.5 else []
+    idle = ""
+    if found.idle_ms is not None:
+        little = found.idle_ms < _BLOCKS_IDLE * found.ms
+        idle = " (the GPU works meanwhile)" if little else f" (the GPU idles {milliseconds(found.idle_ms)} of it)"
+    summary = analysis.summary
+    mean = f" of a mean step of {milliseconds(summary.steady_mean_ms)}" if summary.mean_apart else ""
+    return f"host blocked {milliseconds(found.ms)}{mean}{idle}: {', '.join(told)}"
+
+
+def _blocked_at(part: Blocking) -> str:
+    text = clean(part.where)
+    if part.kind != "function":
+        return text[:_LONGEST]
+    text = text.rpartition("/")[2]
+    return text if len(text) <= _LONGEST else text.split(" ")[0]
+
+
+_BLOCKING = frozenset(("sync", "transfer"))
+"""Categories of rules that say themselves what the host waits for."""
+_BLOCKS, _MOST_CALLS, _NEARLY, _BLOCKS_IDLE = 0.05, 3, 0.9, 0.01
+"""Of the time in which the host is blocked: a call of less is one of the others; calls that are named; a place of so much of a
+call's time is the call's; and idle time of less is not said."""
 
 
 def models(summary: Summary) -> str:

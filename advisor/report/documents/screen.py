@@ -93,19 +93,15 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     noted = _noted(analysis, shown, width, _NOTED)
     if len(noted) > spare - sum(len(entry.forms[0]) for entry in entries):
         noted = _noted(analysis, shown, width, _LARGE)
-    if _with_room(entries, rest - len(unsaid) - len(noted)) == _with_room(entries, rest - len(unsaid)):
+    # No finding loses its fix or its place for these.
+    if _kept(entries, rest - len(unsaid) - len(noted)) == _kept(entries, rest - len(unsaid)):
         foot = noted + foot
-    # Neither is a finding left out for what is copied.
-    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
-    if _with_room(entries, left) == _with_room(entries, left - len(copied)):
-        first += copied
-    # Of the passes the first and the second do not lose their places.
     summary = analysis.summary
     batch = step_time.batch_host(summary, batches=bool(analysis.phases))
-    for text in (step_time.slow(summary), step_time.passes(summary), batch):
-        more = _wrapped(text, width)
+    passes, blocked = _wrapped(step_time.passes(summary), width), _wrapped(step_time.blocked(analysis), width)
+    for more in (copied, blocked, _wrapped(step_time.slow(summary), width), passes, _wrapped(batch, width)):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
-        first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
+        first += more * (_kept(entries, left) == _kept(entries, left - len(more)))
     room = most - sum(map(len, (head, lead, first, foot)))
     short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
@@ -154,6 +150,12 @@ def _with_room(entries: list[_Entry], room: int) -> int:
 def _with_place(entries: list[_Entry], room: int) -> tuple[int, int]:
     """Count the findings that have room, and of the first two those that have it for their places as well."""
     return _with_room(entries, room), sum(form < len(entries[0].forms) - 1 for form in _shrunk(entries, room)[:2])
+
+
+def _kept(entries: list[_Entry], room: int) -> list[int]:
+    """Return what each finding keeps of its lines where there is so much room; those that have none are left out."""
+    form = _shrunk(entries, room)
+    return form if _taken(entries, form) <= max(room, 0) else []
 
 
 def _most(lines: int, width: int) -> int:
