@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -150,10 +151,11 @@ _CALL = 0.02
 def blocked(analysis: Analysis) -> str:
     """Say in what calls the host is blocked: ``host blocked 359 ms (the GPU idles 5.04 ms of it): 5 copies to the GPU in ...``.
 
-    Nothing where the first finding is about such calls.
+    Nothing where a finding is about such calls.
     """
-    found, lead = analysis.summary.host_blocked, next(iter(analysis.findings), None)
-    if found is None or (lead is not None and lead.rule.partition("/")[0] in _BLOCKING):
+    found = analysis.summary.host_blocked
+    told_of = {one.rule.partition("/")[0] for one in analysis.findings if one.severity != "note" and one.after is None}
+    if found is None or told_of & (_ALLOCATING if _ALLOCATOR.match(found.parts[0].call) else _BLOCKING):
         return ""
     calls: dict[str, list[Blocking]] = {}
     for part in found.parts:
@@ -190,8 +192,9 @@ def _blocked_at(part: Blocking) -> str:
     return text if len(text) <= _LONGEST else text.split(" ")[0]
 
 
-_BLOCKING = frozenset(("sync", "transfer"))
-"""Categories of rules that say themselves what the host waits for."""
+_ALLOCATOR = re.compile(r"(?:cuda|hip|cuMem)\w*(?:Alloc|Malloc|Free|Register|Map|Create|Release)")
+_BLOCKING, _ALLOCATING = frozenset(("sync", "transfer")), frozenset(("memory",))
+"""Categories of rules that say themselves what the host waits for, in allocations and in other calls."""
 _BLOCKS, _MOST_CALLS, _NEARLY, _BLOCKS_IDLE = 0.05, 3, 0.9, 0.01
 """Of the time in which the host is blocked: a call of less is one of the others; calls that are named; a place of so much of a
 call's time is the call's; and idle time of less is not said."""

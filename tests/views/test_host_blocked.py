@@ -62,7 +62,7 @@ def test_the_line_names_them_with_what_the_gpu_idles(tmp_path: Path) -> None:
     assert "host blocked 16.7 ms" in render("text", made, Options(width=100)).decode()
 
 
-def test_the_first_finding_about_such_calls_says_it(tmp_path: Path) -> None:
+def test_a_finding_about_such_calls_says_it(tmp_path: Path) -> None:
     made = steps(tmp_path)
     assert step_time.blocked(replace(made, findings=[finding("sync/scalar-readback")])) == ""
     assert step_time.blocked(replace(made, findings=[finding("cpu/launch-bound")])) != ""

@@ -99,15 +99,21 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     summary = analysis.summary
     batch = step_time.batch_host(summary, batches=bool(analysis.phases))
     passes, blocked = _wrapped(step_time.passes(summary), width), _wrapped(step_time.blocked(analysis), width)
-    for more in (copied, blocked, _wrapped(step_time.slow(summary), width), passes, _wrapped(batch, width)):
+    for more in (copied, blocked, _wrapped(step_time.slow(summary), width), passes):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
         first += more * (_kept(entries, left) == _kept(entries, left - len(more)))
+    # For the host's time in a batch of an engine the later ones do.
+    more = _wrapped(batch, width)
+    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
+    first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
     room = most - sum(map(len, (head, lead, first, foot)))
     short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
-    # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it.
-    if in_short and not rows:
+    # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it, and than a fix.
+    if not rows and host_lines(analysis.summary, width, in_short):
         rows, unsaid = in_short, short
+    elif _kept(entries, room - len(unsaid)) != _kept(entries, room - len(short)):
+        unsaid = short
     between = first + unsaid + host_lines(analysis.summary, width, rows)
     # These are said where nothing loses a line for them.
     small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
@@ -122,8 +128,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
 def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
     """Return how many lines there are for what the CPU does while the GPU waits for it, of *room* below what comes before.
 
-    Beside what the findings leave that is what findings take for their fixes, and for their places, which return at most a
-    half, and a quarter, of that time: none is left out for it.
+    Beside what the findings leave that is what findings take for their fixes, and for their places, which return a small part of
+    that time at most: none is left out for it.
     """
     total, by_line = sum(part.ms for part in summary.host_time), any(part.kind == "line" for part in summary.host_time)
     before = _shrunk(entries, room)
@@ -137,7 +143,7 @@ def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
     return 0
 
 
-_YIELDS = (0.0, 0.5, 0.25)
+_YIELDS = (0.0, 0.15, 0.1)
 """Of the time in which the GPU waits for the CPU: what a finding returns at most that loses its fix, or its place, to it."""
 
 
