@@ -240,7 +240,8 @@ _PASS, _IDLES, _AGAIN, _ON_CPU = 0.02, 0.2, 0.02, 1.25
 def slow(summary: Summary) -> str:
     """Say which steps are long, and why: ``slow step: ProfilerStep#20 takes 194 ms (median 153 ms), 38.1 ms of it more loader``."""
     found = summary.slow_steps
-    if found is None:
+    # Where many are, steps differ: that the mean is apart from the median says as much.
+    if found is None or found.count > _SINGLE * found.steps:
         return ""
     grew = f"{milliseconds(found.cause_ms)} of it more {clean(found.cause or '').replace('_', ' ')}"
     median = f"(median {milliseconds(found.median_ms)})"
@@ -250,6 +251,10 @@ def slow(summary: Summary) -> str:
     (least, most), unit = in_one_unit(found.least_ms, found.most_ms)
     told = f"slow steps: {found.count} of {found.steps} take {least}–{most} {unit} {median}"
     return f"{told}, the longest {grew}" if found.cause else told
+
+
+_SINGLE = 0.25
+"""Part of the steps up to which those that take long are single ones."""
 
 
 def copies(summary: Summary, least: float = _COPIED) -> str:

@@ -23,9 +23,7 @@ class Blocking(msgspec.Struct, frozen=True, kw_only=True):
             "phase of training, or the outermost operator, whichever is known first; empty outside of all."
         ),
     ]
-    kind: Annotated[
-        Literal["function", "range", "phase", "operator", "between"], doc("Which of these `where` names.")
-    ]
+    kind: Annotated[Literal["function", "range", "phase", "operator", "between"], doc("Which of these `where` names.")]
     ms: Annotated[float, doc("In ms of the mean step (of the window without steps).")]
     idle_ms: Annotated[
         float | None, doc("What of it the GPU idles, in ms; None where idle time is not what the recording shows.")

@@ -119,7 +119,9 @@ def _names(context: Context, node: Ints, copy: Ints) -> list[str]:
     inside = fetch(host.attributes.op, node)
     operator = np.where(fetch(host.group, inside) == OP, fetch(host.name, inside), -1)
     told = []
-    for op, call, made in zip(operator.tolist(), host.name[node].tolist(), fetch(work.name, copy).tolist(), strict=True):
+    for op, call, made in zip(
+        operator.tolist(), host.name[node].tolist(), fetch(work.name, copy).tolist(), strict=True
+    ):
         name = names[op] if op >= 0 else ""
         direction = parse(names[made])[0] if made >= 0 else ""
         if name in SCALAR_OPS and not ALLOCATOR_CALL.match(names[call]):

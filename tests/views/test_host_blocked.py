@@ -56,7 +56,9 @@ def test_calls_that_block_are_summed_up_by_call_and_place(tmp_path: Path) -> Non
 def test_the_line_names_them_with_what_the_gpu_idles(tmp_path: Path) -> None:
     made = replace(steps(tmp_path), findings=[])
     told = step_time.blocked(made)
-    start = "host blocked 16.7 ms of a mean step of 17.0 ms (the GPU idles 2.01 ms of it): 1 .item() in ## metric ## 64 %, "
+    start = (
+        "host blocked 16.7 ms of a mean step of 17.0 ms (the GPU idles 2.01 ms of it): 1 .item() in ## metric ## 64 %, "
+    )
     assert told.startswith(start)
     assert told.endswith("1 copies to the host in aten::copy_ 24 %, 1 cudaMalloc in aten::empty 12 %")
     assert "host blocked 16.7 ms" in render("text", made, Options(width=100)).decode()

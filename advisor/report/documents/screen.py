@@ -99,7 +99,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     summary = analysis.summary
     batch = step_time.batch_host(summary, batches=bool(analysis.phases))
     passes, blocked = _wrapped(step_time.passes(summary), width), _wrapped(step_time.blocked(analysis), width)
-    for more in (copied, blocked, _wrapped(step_time.slow(summary), width), passes):
+    ends, slowed = _wrapped(_ends(analysis), width), _slowed(analysis, width)
+    for more in (copied, blocked, ends, slowed, _wrapped(step_time.slow(summary), width), passes):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
         first += more * (_kept(entries, left) == _kept(entries, left - len(more)))
     # For the host's time in a batch of an engine the later ones do.
@@ -246,6 +247,23 @@ def _start_up(analysis: Analysis, least: float = _MUCH_STARTUP) -> str:
     headline = analysis.headline
     said = headline is not None and (_STARTUP_SAID in headline.text or headline.kind in _NOTHING_STEADY)
     return "" if said else figures.start_up(analysis.summary, least)
+
+
+def _ends(analysis: Analysis) -> str:
+    """Return what else is not counted, where neither the headline nor the line of start-up says it."""
+    headline = analysis.headline
+    if headline is not None and ("not counted" in headline.text or headline.kind in _NOTHING_STEADY):
+        return ""
+    return figures.ends(analysis.summary, first=not _start_up(analysis))
+
+
+def _slowed(analysis: Analysis, width: int) -> list[Line]:
+    """Return when the GPU ran slower than it does otherwise."""
+    return [line for note in analysis.quality if note.code == _SLOWED for line in _wrapped(note.message, width)]
+
+
+_SLOWED = "slowed-device"
+"""Code of that note."""
 
 
 def time_line(summary: Summary, width: int) -> str:
@@ -886,7 +904,12 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
         parts.append(f"{len(verdicts.error)} failed: {', '.join(error.rule for error in verdicts.error)}")
     told = f"Also: {', '.join(parts)}."
     if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
-        told += " For source lines record with with_stack=True."
+        cpu = (
+            "For operators record the CPU too, for source lines"
+            if not analysis.trace.features.host
+            else "For source lines record"
+        )
+        told += f" {cpu} with with_stack=True."
     return _wrapped(told, width)
 
 
