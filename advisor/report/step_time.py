@@ -12,7 +12,7 @@ from advisor.report.figures import listed, per
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Calls, Elsewhere
-from advisor.results.host_blocked import Blocking
+from advisor.results.host_blocked import Blocking, HostBlocked
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.pass_time import PassTime
@@ -149,11 +149,14 @@ _CALL = 0.02
 
 
 def blocked(analysis: Analysis) -> str:
-    """Say in what calls the host is blocked: ``host blocked 359 ms (the GPU idles 5.04 ms of it): 5 copies to the GPU in ...``.
+    """Say in what calls the host is blocked: ``host blocked 359 ms (the GPU idles 5.04 ms of it): copies to the GPU ×5 in ...``.
 
-    Nothing where a finding is about such calls.
+    Nothing where a finding is about such calls, nor where a graph is captured: there idle time means nothing.
     """
-    found = analysis.summary.host_blocked
+    summary = analysis.summary
+    if analysis.headline is not None and analysis.headline.kind == "capture only":
+        return ""
+    found = summary.host_blocked
     told_of = {one.rule.partition("/")[0] for one in analysis.findings if one.severity != "note" and one.after is None}
     if found is None or told_of & (_ALLOCATING if _ALLOCATOR.match(found.parts[0].call) else _BLOCKING):
         return ""
@@ -161,27 +164,33 @@ def blocked(analysis: Analysis) -> str:
     for part in found.parts:
         calls.setdefault(part.call, []).append(part)
     told, known = list[str](), 0.0
-    for call, places in sorted(calls.items(), key=lambda one: -math.fsum(part.ms for part in one[1])):
-        ms = math.fsum(part.ms for part in places)
-        if ms < _BLOCKS * found.ms or len(told) == _MOST_CALLS:
-            break
-        place, count = _blocked_at(places[0]), math.fsum(part.count for part in places)
-        at = ""
-        if place and places[0].ms >= _NEARLY * ms:
-            at, ms, count = f" in {place}", places[0].ms, places[0].count
-        elif place:
-            at = f" in {place} and others"
-        known += ms
-        told.append(f"{f'{count:,.0f} ' if count >= 1 else ''}{clean(call)}{at} {100 * ms / found.ms:.0f} %")
+    ordered = sorted(calls.values(), key=lambda places: -math.fsum(part.ms for part in places))
+    for places in ordered[:_MOST_CALLS]:
+        ms, text = _call_blocked(places)
+        if ms >= _BLOCKS * found.ms:
+            told.append(f"{text} {100 * ms / found.ms:.0f} %")
+            known += ms
     rest = 100 * (1 - known / found.ms)
-    told += [f"other {rest:.0f} %"] if rest >= 0.5 else []
-    idle = ""
-    if found.idle_ms is not None:
-        little = found.idle_ms < _BLOCKS_IDLE * found.ms
-        idle = " (the GPU works meanwhile)" if little else f" (the GPU idles {milliseconds(found.idle_ms)} of it)"
-    summary = analysis.summary
+    told += [f"other {rest:.0f} %"] if rest >= _REST else []
     mean = f" of a mean step of {milliseconds(summary.steady_mean_ms)}" if summary.mean_apart else ""
-    return f"host blocked {milliseconds(found.ms)}{mean}{idle}: {', '.join(told)}"
+    return f"host blocked {milliseconds(found.ms)}{mean}{_idle_of(found)}: {', '.join(told)}"
+
+
+def _call_blocked(places: Sequence[Blocking]) -> tuple[float, str]:
+    """Return the time of one call, and ``copies to the GPU ×5 in train.py:7 main``: all of it in the place of nearly all."""
+    ms, count = (math.fsum(getattr(part, name) for part in places) for name in ("ms", "count"))
+    place = _blocked_at(places[0])
+    at = f" in {place} and others" if place else ""
+    if place and places[0].ms >= _NEARLY * ms:
+        at, ms, count = f" in {place}", places[0].ms, places[0].count
+    return ms, f"{clean(places[0].call)}{f' ×{count:,.0f}' if count >= _TIMES else ''}{at}"
+
+
+def _idle_of(found: HostBlocked) -> str:
+    if found.idle_ms is None:
+        return ""
+    little = found.idle_ms < _BLOCKS_IDLE * found.ms
+    return " (the GPU works meanwhile)" if little else f" (the GPU idles {milliseconds(found.idle_ms)} of it)"
 
 
 def _blocked_at(part: Blocking) -> str:
@@ -198,6 +207,8 @@ _BLOCKING, _ALLOCATING = frozenset(("sync", "transfer")), frozenset(("memory",))
 _BLOCKS, _MOST_CALLS, _NEARLY, _BLOCKS_IDLE = 0.05, 3, 0.9, 0.01
 """Of the time in which the host is blocked: a call of less is one of the others; calls that are named; a place of so much of a
 call's time is the call's; and idle time of less is not said."""
+_TIMES, _REST = 1.5, 0.5
+"""Calls a step from which on they are counted; percent of the others that round to something."""
 
 
 def models(summary: Summary) -> str:

@@ -903,14 +903,16 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     if verdicts.error:
         parts.append(f"{len(verdicts.error)} failed: {', '.join(error.rule for error in verdicts.error)}")
     told = f"Also: {', '.join(parts)}."
-    if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
-        cpu = (
-            "For operators record the CPU too, for source lines"
-            if not analysis.trace.features.host
-            else "For source lines record"
-        )
-        told += f" {cpu} with with_stack=True."
-    return _wrapped(told, width)
+    return _wrapped(told + _to_record(analysis, shown), width)
+
+
+def _to_record(analysis: Analysis, shown: Sequence[Finding]) -> str:
+    """Say what to record for places of findings that have none."""
+    features = analysis.trace.features
+    if not shown or features.stacks or any(place.file for one in shown for place in one.where):
+        return ""
+    cpu = "For source lines record" if features.host else "For operators record the CPU too, for source lines"
+    return f" {cpu} with with_stack=True."
 
 
 def _next(path: str, findings: bool, width: int) -> list[Line]:
