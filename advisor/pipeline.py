@@ -43,6 +43,7 @@ from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.batch_host import batch_host
 from advisor.views.copy_time import copy_time
+from advisor.views.host_blocked import host_blocked
 from advisor.views.host_time import host_split, host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
 from advisor.views.lead import lead_lost
@@ -341,6 +342,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         operator_time=operator_time(trace.context),
         host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
         host_split=host_split(trace.context),
+        host_blocked=host_blocked(trace.context),
         batch_host=batch_host(trace.context),
         model_time=model_time(trace.context),
         pass_time=pass_time(trace.context),

@@ -273,7 +273,10 @@ def _left_out(summary: Summary, whole: float) -> list[str]:
 
 
 def start_up(summary: Summary, least: float = _MUCH) -> str:
-    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under a part *least*."""
+    """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under a part *least*.
+
+    The window begins with the device's first work: where start-up lies before it, the host's first event begins what is divided.
+    """
     whole = summary.extent_ms or summary.window_ms
     lead = summary.lead_ms or 0.0
     led = lead >= UNSTEADY * whole
@@ -281,14 +284,35 @@ def start_up(summary: Summary, least: float = _MUCH) -> str:
     parts = [*summary.startup, *(summary.lead_startup if led else [])]
     rest = summary.first_step_ms or 0.0 if parts else 0.0
     total = sum(part.ms for part in parts) + rest
-    if total < least * whole or not total:
+    # Of time in which nothing was recorded nobody knows what it is.
+    silent = (summary.silent_ms or 0.0) if not summary.steps else 0.0
+    if total < least * (whole - silent) or not total:
         return ""
     listed = _kinds(parts, UNSTEADY * whole)
     listed += [f"the rest of the first step {duration(rest)}"] if rest >= UNSTEADY * whole else []
     kinds_of = f": {', '.join(listed)}" if listed else ""
     going_on = not summary.steps and summary.steady_causes.get("allocator", 0.0) >= _MUCH
     warm = f"Warm up before recording{', until no memory is allocated any more: empty_cache() undoes it' * going_on}"
-    return f"Start-up, not counted, is {part_of(total, whole)}{kinds_of}. {warm}"
+    since = " from the host's first event on" * led
+    return f"Start-up, not counted, is {part_of(total, whole)}{since}{kinds_of}. {warm}"
+
+
+def ends(summary: Summary, *, first: bool) -> str:
+    """Say what is left out of the steady time beside start-up where it is a tenth of the recording; its *first* step with it."""
+    whole = summary.extent_ms or summary.window_ms
+    before, after = (summary.causes.get(name, 0.0) * whole for name in ("before", "after"))
+    behind = f"behind the last {'work' if summary.step_ms is None else 'step'}"
+    parts = {
+        "of a first step unlike the others": (summary.first_step_ms or 0.0) * first,
+        "of work queued before the recording": before,
+        behind: after,
+    }
+    told = [f"{duration(ms)} {what}" for what, ms in parts.items() if ms >= _END * whole > 0]
+    return f"Not counted, of {duration(whole)}: {'; '.join(told)}" if told else ""
+
+
+_END = 0.1
+"""Of a recording: a first step, or an end of it, of so much is said on one screen too."""
 
 
 def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
@@ -298,11 +322,17 @@ def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
         kinds.setdefault(part.kind, []).append(part)
     listed = []
     for kind, same in sorted(kinds.items(), key=lambda one: -sum(part.ms for part in one[1])):
-        most = max(same, key=lambda part: part.where_ms or 0.0)
         ms = sum(part.ms for part in same)
-        if ms >= least_ms:
-            named = most.where if 2 * (most.where_ms or 0.0) >= ms else None
-            listed.append(f"{clean(kind)} {duration(ms)}{_place(msgspec.structs.replace(most, ms=ms, where=named))}")
+        if ms < least_ms:
+            continue
+        places: dict[str, float] = {}
+        for part in same:
+            if part.where:
+                places[part.where] = places.get(part.where, 0.0) + (part.ms if part.where_ms is None else part.where_ms)
+        where = max(places, key=lambda place: places[place], default=None)
+        known = places[where] if where is not None else 0.0
+        told = StartupPart(kind=kind, ms=ms, where=where if 2 * known >= ms else None, where_ms=known)
+        listed.append(f"{clean(kind)} {duration(ms)}{_place(told)}")
     return listed
 
 

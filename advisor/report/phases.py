@@ -32,7 +32,7 @@ def _clause(phase: Phase) -> str:
     shares = [
         f"{name} {percent(share)}" for name in (*_PARTS, "drafting") if (share := _share(phase, name)) is not None
     ]
-    busy = f"; of the kernels' time {', '.join(shares)}" if shares else ""
+    busy = f"; of the time of all its kernels, collectives too: {', '.join(shares)}" if shares else ""
     return f"{phase.phase.capitalize()} ({phase.engine}): {', '.join(facts)}{busy}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -10,6 +12,7 @@ from advisor.report.figures import listed, per
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, size
 from advisor.results.analysis import Analysis, Summary
 from advisor.results.elsewhere import Calls, Elsewhere
+from advisor.results.host_blocked import Blocking, HostBlocked
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.pass_time import PassTime
@@ -39,6 +42,7 @@ def sentences(analysis: Analysis) -> Iterator[str]:
         models(summary),
         passes(summary),
         slow(summary),
+        blocked(analysis),
         copies(summary),
         lead_lost(summary),
         elsewhere(analysis.elsewhere),
@@ -144,6 +148,69 @@ _CALL = 0.02
 """Of the host's time in a batch: a call of less is one of the others."""
 
 
+def blocked(analysis: Analysis) -> str:
+    """Say in what calls the host is blocked: ``host blocked 359 ms (the GPU idles 5.04 ms of it): copies to the GPU ×5 in ...``.
+
+    Nothing where a finding is about such calls, nor where a graph is captured: there idle time means nothing.
+    """
+    summary = analysis.summary
+    if analysis.headline is not None and analysis.headline.kind == "capture only":
+        return ""
+    found = summary.host_blocked
+    told_of = {one.rule.partition("/")[0] for one in analysis.findings if one.severity != "note" and one.after is None}
+    if found is None or told_of & (_ALLOCATING if _ALLOCATOR.match(found.parts[0].call) else _BLOCKING):
+        return ""
+    calls: dict[str, list[Blocking]] = {}
+    for part in found.parts:
+        calls.setdefault(part.call, []).append(part)
+    told, known = list[str](), 0.0
+    ordered = sorted(calls.values(), key=lambda places: -math.fsum(part.ms for part in places))
+    for places in ordered[:_MOST_CALLS]:
+        ms, text = _call_blocked(places)
+        if ms >= _BLOCKS * found.ms:
+            told.append(f"{text} {100 * ms / found.ms:.0f} %")
+            known += ms
+    rest = 100 * (1 - known / found.ms)
+    told += [f"other {rest:.0f} %"] if rest >= _REST else []
+    mean = f" of a mean step of {milliseconds(summary.steady_mean_ms)}" if summary.mean_apart else ""
+    return f"host blocked {milliseconds(found.ms)}{mean}{_idle_of(found)}: {', '.join(told)}"
+
+
+def _call_blocked(places: Sequence[Blocking]) -> tuple[float, str]:
+    """Return the time of one call, and ``copies to the GPU ×5 in train.py:7 main``: all of it in the place of nearly all."""
+    ms, count = (math.fsum(getattr(part, name) for part in places) for name in ("ms", "count"))
+    place = _blocked_at(places[0])
+    at = f" in {place} and others" if place else ""
+    if place and places[0].ms >= _NEARLY * ms:
+        at, ms, count = f" in {place}", places[0].ms, places[0].count
+    return ms, f"{clean(places[0].call)}{f' ×{count:,.0f}' if count >= _TIMES else ''}{at}"
+
+
+def _idle_of(found: HostBlocked) -> str:
+    if found.idle_ms is None:
+        return ""
+    little = found.idle_ms < _BLOCKS_IDLE * found.ms
+    return " (the GPU works meanwhile)" if little else f" (the GPU idles {milliseconds(found.idle_ms)} of it)"
+
+
+def _blocked_at(part: Blocking) -> str:
+    text = clean(part.where)
+    if part.kind != "function":
+        return text[:_LONGEST]
+    text = text.rpartition("/")[2]
+    return text if len(text) <= _LONGEST else text.split(" ")[0]
+
+
+_ALLOCATOR = re.compile(r"(?:cuda|hip|cuMem)\w*(?:Alloc|Malloc|Free|Register|Map|Create|Release)")
+_BLOCKING, _ALLOCATING = frozenset(("sync", "transfer")), frozenset(("memory",))
+"""Categories of rules that say themselves what the host waits for, in allocations and in other calls."""
+_BLOCKS, _MOST_CALLS, _NEARLY, _BLOCKS_IDLE = 0.05, 3, 0.9, 0.01
+"""Of the time in which the host is blocked: a call of less is one of the others; calls that are named; a place of so much of a
+call's time is the call's; and idle time of less is not said."""
+_TIMES, _REST = 1.5, 0.5
+"""Calls a step from which on they are counted; percent of the others that round to something."""
+
+
 def models(summary: Summary) -> str:
     """Say what each of several models takes: ``Models: Transformer 171 ms, T5EncoderModel 28.5 ms (5.00 ms of it idle)``."""
     told = [
@@ -184,7 +251,8 @@ _PASS, _IDLES, _AGAIN, _ON_CPU = 0.02, 0.2, 0.02, 1.25
 def slow(summary: Summary) -> str:
     """Say which steps are long, and why: ``slow step: ProfilerStep#20 takes 194 ms (median 153 ms), 38.1 ms of it more loader``."""
     found = summary.slow_steps
-    if found is None:
+    # Where many are, steps differ: that the mean is apart from the median says as much.
+    if found is None or found.count > _SINGLE * found.steps:
         return ""
     grew = f"{milliseconds(found.cause_ms)} of it more {clean(found.cause or '').replace('_', ' ')}"
     median = f"(median {milliseconds(found.median_ms)})"
@@ -194,6 +262,10 @@ def slow(summary: Summary) -> str:
     (least, most), unit = in_one_unit(found.least_ms, found.most_ms)
     told = f"slow steps: {found.count} of {found.steps} take {least}–{most} {unit} {median}"
     return f"{told}, the longest {grew}" if found.cause else told
+
+
+_SINGLE = 0.25
+"""Part of the steps up to which those that take long are single ones."""
 
 
 def copies(summary: Summary, least: float = _COPIED) -> str:

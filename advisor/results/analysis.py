@@ -18,6 +18,7 @@ from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
+from advisor.results.host_blocked import HostBlocked
 from advisor.results.host_time import HostSplit, HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.links import Exchange
@@ -389,6 +390,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "batches. Empty for inference, without a device, and in older analyses."
         ),
     ] = []
+    host_blocked: Annotated[
+        HostBlocked | None,
+        doc(
+            "Time in which threads that launch stand in synchronizing calls, in copies that hold the host, and in the driver's "
+            "allocations and frees, where it is a twentieth of the step or more. None without, and in older analyses."
+        ),
+    ] = None
     slow_steps: Annotated[
         SlowSteps | None,
         doc(

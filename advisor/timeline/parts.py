@@ -97,6 +97,21 @@ def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
     return kind, code
 
 
+def first_known(context: Context, node: Ints) -> tuple[Ints, Ints]:
+    """Kind of the part that tells most of where each single node is, and its code: its function, range, phase, or operator."""
+    kind, code = np.full(len(node), BETWEEN, np.int64), np.full(len(node), -1, np.int64)
+    host, phase = context.recording.host, context.phases(node)
+    for of, chosen, outermost in context.once(_groups):
+        if of == OPERATOR:
+            left = np.flatnonzero((kind == BETWEEN) & np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD)))
+            kind[left], code[left] = PHASE, phase[left]
+        left = np.flatnonzero(kind == BETWEEN)
+        around = _around(context, node[left], chosen, outermost)
+        known = left[around >= 0]
+        kind[known], code[known] = of, host.name[around[around >= 0]]
+    return kind, code
+
+
 def _holds_most(name: Ints, weight: Ints, total: int) -> int:
     """The name, -1 for none, in which nearly all of the weight lies."""
     times = summed(name + 1, weight, int(name.max(initial=-1)) + 2)[1:]

@@ -43,7 +43,7 @@ _DRAWING = frozenset(
     )
 )  # fmt: skip
 GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
-_SCALAR_OPS = frozenset(
+SCALAR_OPS = frozenset(
     f"aten::{name}"
     for name in (
         "item", "_local_scalar_dense", "is_nonzero", "nonzero", "equal", "masked_select", "_unique2", "unique_dim",
@@ -270,7 +270,7 @@ def syncs(recording: Recording) -> Syncs:
         copy = np.where(pair, copy_of[before], copy)
         begin = np.where(pair, host.start[before], begin)
     names = recording.names
-    scalar_name = np.array([name in _SCALAR_OPS for name in names], np.bool_)
+    scalar_name = np.array([name in SCALAR_OPS for name in names], np.bool_)
     event_name = np.array(["EventSynchronize" in name for name in names], np.bool_)
     inside = operator[nodes]
     scalar = (inside >= 0) & scalar_name[host.name[np.maximum(inside, 0)]]
@@ -289,7 +289,7 @@ def _of_operators(recording: Recording) -> Syncs | None:
     found, host = own_copies.find(recording), recording.host
     if not len(found.node):
         return None
-    reads = np.array([name in _SCALAR_OPS for name in recording.names], np.bool_)[host.name]
+    reads = np.array([name in SCALAR_OPS for name in recording.names], np.bool_)[host.name]
     value = np.array([_READBACK.search(name) is not None for name in recording.names], np.bool_)[host.name]
     scalar = reads[found.node] | (host.above(found.node, value) >= 0)
     kind = np.where(scalar, SCALAR, COPY_SYNC)

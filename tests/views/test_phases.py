@@ -38,7 +38,7 @@ def test_prefill_and_decode_have_figures_of_their_own(tmp_path: Path) -> None:
     text = sentence([prefill, decode])
     assert text.startswith(
         "Prefill (vLLM): 1 batch of 1 sequence, 100 tokens, 500 µs from its first to its last kernel (5.00 µs for each token of "
-        "the batch), busy 100.0 % of it; of the kernels' time attention 20.0 %"
+        "the batch), busy 100.0 % of it; of the time of all its kernels, collectives too: attention 20.0 %"
     )
     assert (
         "Decode (vLLM): 2 batches of 4 sequences, 100 µs from its first to its last kernel (25.0 µs for each token of the batch)"

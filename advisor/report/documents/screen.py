@@ -93,25 +93,28 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     noted = _noted(analysis, shown, width, _NOTED)
     if len(noted) > spare - sum(len(entry.forms[0]) for entry in entries):
         noted = _noted(analysis, shown, width, _LARGE)
-    if _with_room(entries, rest - len(unsaid) - len(noted)) == _with_room(entries, rest - len(unsaid)):
+    # No finding loses its fix or its place for these.
+    if _kept(entries, rest - len(unsaid) - len(noted)) == _kept(entries, rest - len(unsaid)):
         foot = noted + foot
-    # Neither is a finding left out for what is copied.
-    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
-    if _with_room(entries, left) == _with_room(entries, left - len(copied)):
-        first += copied
-    # Of the passes the first and the second do not lose their places.
     summary = analysis.summary
     batch = step_time.batch_host(summary, batches=bool(analysis.phases))
-    for text in (step_time.slow(summary), step_time.passes(summary), batch):
-        more = _wrapped(text, width)
+    passes, blocked = _wrapped(step_time.passes(summary), width), _wrapped(step_time.blocked(analysis), width)
+    ends, slowed = _wrapped(_ends(analysis), width), _slowed(analysis, width)
+    for more in (copied, blocked, ends, slowed, _wrapped(step_time.slow(summary), width), passes):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
-        first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
+        first += more * (_kept(entries, left) == _kept(entries, left - len(more)))
+    # For the host's time in a batch of an engine the later ones do.
+    more = _wrapped(batch, width)
+    left = most - sum(map(len, (head, lead, first, unsaid, foot)))
+    first += more * (_with_place(entries, left) == _with_place(entries, left - len(more)))
     room = most - sum(map(len, (head, lead, first, foot)))
     short = _elsewhere(analysis, width, tell="neither")
     rows, in_short = (_room_of_waits(analysis.summary, entries, room - len(lines)) for lines in (unsaid, short))
-    # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it.
-    if in_short and not rows:
+    # That the limit of some kernels is not known is worth less than what the CPU does while the GPU waits for it, and than a fix.
+    if not rows and host_lines(analysis.summary, width, in_short):
         rows, unsaid = in_short, short
+    elif _kept(entries, room - len(unsaid)) != _kept(entries, room - len(short)):
+        unsaid = short
     between = first + unsaid + host_lines(analysis.summary, width, rows)
     # These are said where nothing loses a line for them.
     small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
@@ -126,8 +129,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
 def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
     """Return how many lines there are for what the CPU does while the GPU waits for it, of *room* below what comes before.
 
-    Beside what the findings leave that is what findings take for their fixes, and for their places, which return at most a
-    half, and a quarter, of that time: none is left out for it.
+    Beside what the findings leave that is what findings take for their fixes, and for their places, which return a small part of
+    that time at most: none is left out for it.
     """
     total, by_line = sum(part.ms for part in summary.host_time), any(part.kind == "line" for part in summary.host_time)
     before = _shrunk(entries, room)
@@ -141,7 +144,7 @@ def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
     return 0
 
 
-_YIELDS = (0.0, 0.5, 0.25)
+_YIELDS = (0.0, 0.15, 0.1)
 """Of the time in which the GPU waits for the CPU: what a finding returns at most that loses its fix, or its place, to it."""
 
 
@@ -154,6 +157,12 @@ def _with_room(entries: list[_Entry], room: int) -> int:
 def _with_place(entries: list[_Entry], room: int) -> tuple[int, int]:
     """Count the findings that have room, and of the first two those that have it for their places as well."""
     return _with_room(entries, room), sum(form < len(entries[0].forms) - 1 for form in _shrunk(entries, room)[:2])
+
+
+def _kept(entries: list[_Entry], room: int) -> list[int]:
+    """Return what each finding keeps of its lines where there is so much room; those that have none are left out."""
+    form = _shrunk(entries, room)
+    return form if _taken(entries, form) <= max(room, 0) else []
 
 
 def _most(lines: int, width: int) -> int:
@@ -238,6 +247,23 @@ def _start_up(analysis: Analysis, least: float = _MUCH_STARTUP) -> str:
     headline = analysis.headline
     said = headline is not None and (_STARTUP_SAID in headline.text or headline.kind in _NOTHING_STEADY)
     return "" if said else figures.start_up(analysis.summary, least)
+
+
+def _ends(analysis: Analysis) -> str:
+    """Return what else is not counted, where neither the headline nor the line of start-up says it."""
+    headline = analysis.headline
+    if headline is not None and ("not counted" in headline.text or headline.kind in _NOTHING_STEADY):
+        return ""
+    return figures.ends(analysis.summary, first=not _start_up(analysis))
+
+
+def _slowed(analysis: Analysis, width: int) -> list[Line]:
+    """Return when the GPU ran slower than it does otherwise."""
+    return [line for note in analysis.quality if note.code == _SLOWED for line in _wrapped(note.message, width)]
+
+
+_SLOWED = "slowed-device"
+"""Code of that note."""
 
 
 def time_line(summary: Summary, width: int) -> str:
@@ -877,9 +903,16 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     if verdicts.error:
         parts.append(f"{len(verdicts.error)} failed: {', '.join(error.rule for error in verdicts.error)}")
     told = f"Also: {', '.join(parts)}."
-    if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
-        told += " For source lines record with with_stack=True."
-    return _wrapped(told, width)
+    return _wrapped(told + _to_record(analysis, shown), width)
+
+
+def _to_record(analysis: Analysis, shown: Sequence[Finding]) -> str:
+    """Say what to record for places of findings that have none."""
+    features = analysis.trace.features
+    if not shown or features.stacks or any(place.file for one in shown for place in one.where):
+        return ""
+    cpu = "For source lines record" if features.host else "For operators record the CPU too, for source lines"
+    return f" {cpu} with with_stack=True."
 
 
 def _next(path: str, findings: bool, width: int) -> list[Line]:
