@@ -171,11 +171,13 @@ def test_a_function_that_computes_the_same_in_every_step_is_not_counted_twice(tm
     assert because["cpu/repeated-function"] == "its time is already owned by cpu/unchanged-input"
 
 
-def test_a_function_around_a_module_that_computes_again(tmp_path: Path) -> None:
+def test_one_line_leads_to_what_a_module_computes_again(tmp_path: Path) -> None:
+    """Line 13 leads to the one call of two that is spare: its 400 us are the finding, priced once."""
     place = {"file": "run.py", "line": 5, "module": "Encoder", "calls": 2, "repeats": 1, "share": 0.5}
-    findings, because = found(encoded(repeats=[place]), tmp_path)
-    assert findings["cpu/repeated-module"].cost_ms == pytest.approx(0.8)
-    assert because["cpu/repeated-function"] == "its time is already owned by cpu/repeated-module"
+    findings, _ = found(encoded(repeats=[place]), tmp_path)
+    assert findings["cpu/repeated-function"].cost_ms == pytest.approx(0.4)
+    assert [place.line for place in findings["cpu/repeated-function"].where] == [13]
+    assert "cpu/repeated-module" not in findings
 
 
 def test_a_function_of_samples_whose_second_call_is_spare(tmp_path: Path) -> None:
