@@ -13,12 +13,16 @@ def steps(
     heads: int = 1,
     shared: bool = False,
     taken: bool = True,
+    pooled: bool = False,
+    tables: int = 1,
+    multiplied: int = 1,
     shapes: bool = True,
     device: str | None = None,
 ) -> TraceBuilder:
     """Steps of 20 ms: a lookup of a vector for all pairs and its product with some queries of each position, of 1 ms each.
 
     Their backward passes take twice that. With *shared* one matrix takes all vectors; without *taken* they are added to something.
+    Of several *tables* the first ones are *multiplied*; with *pooled* weights add the vectors of the last one up as well.
     """
     b = TraceBuilder(device, host_us=2 if device else 0, record_shapes=shapes, profile_memory=True)
     batch, rows = heads * POSITIONS, heads * POSITIONS * POSITIONS
@@ -35,17 +39,23 @@ def steps(
         seq = 10 * step
         with b.step():
             source = [heads, table, WIDTH] if heads > 1 else [table, WIDTH]
-            run("aten::index", [source, []], seq, kept=rows * WIDTH)
+            for number in range(tables):
+                run("aten::index", [source, []], seq + 3 * number, kept=rows * WIDTH)
             if not taken:
                 run("aten::add", [vectors, vectors, []], seq + 1)
             elif shared:
                 run("aten::matmul", [vectors, [WIDTH, 8]], seq + 1)
             else:
-                with b.op("aten::einsum", shapes=[[queries, batch, WIDTH], vectors, []], seq=seq + 1):
-                    run("aten::bmm", [[batch, queries, WIDTH], [batch, WIDTH, POSITIONS]])
-            for node, name in ((1, "BmmBackward0"), (0, "IndexBackward0")):
-                with b.backward(name, seq + node):
-                    run("aten::bmm" if node else "aten::_index_put_impl_", [vectors, []], us=2000)
+                for number in range(multiplied):
+                    with b.op("aten::einsum", shapes=[[queries, batch, WIDTH], vectors, []], seq=seq + 3 * number + 1):
+                        run("aten::bmm", [[batch, queries, WIDTH], [batch, WIDTH, POSITIONS]])
+            if pooled:
+                with b.op("aten::einsum", shapes=[[queries, batch, POSITIONS], vectors, []], seq=seq + 2):
+                    run("aten::bmm", [[batch, queries, POSITIONS], vectors])
+            for number in reversed(range(multiplied)):
+                for node, name in ((1, "BmmBackward0"), (0, "IndexBackward0")):
+                    with b.backward(name, seq + 3 * number + node):
+                        run("aten::bmm" if node else "aten::_index_put_impl_", [vectors, []], us=2000)
             run("aten::mkldnn_linear", [[64, 64], [64, 64]], us=14_000)
     return b
 
@@ -61,6 +71,24 @@ def types_of_edges() -> TraceBuilder:
 @fires(cost_ms=6.0, occurrences=3)
 def distances_of_each_head() -> TraceBuilder:
     return steps(queries=1, heads=2, table=32)
+
+
+# Attention adds the vectors up by its weights: they are looked up anyway.
+@quiet
+def vectors_that_are_pooled_as_well() -> TraceBuilder:
+    return steps(pooled=True)
+
+
+# Tables for keys and for values: which product takes which is not told.
+@quiet
+def tables_for_keys_and_values() -> TraceBuilder:
+    return steps(pooled=True, tables=2)
+
+
+# Each table has its product: 6 ms each.
+@fires(cost_ms=12.0, occurrences=6)
+def tables_for_two_products() -> TraceBuilder:
+    return steps(tables=2, multiplied=2)
 
 
 # 24 queries of each position: 24 of 32 numbers would be picked.

@@ -33,9 +33,18 @@ def rollout(t: int) -> list[Op]:
 
 
 def steps(
-    turn: Turn, turns: int = 10, *, shapes: bool = True, training: bool = False, device: str | None = None
+    turn: Turn,
+    turns: int = 10,
+    *,
+    shapes: bool = True,
+    training: bool = False,
+    updated: str = "",
+    device: str | None = None,
 ) -> TraceBuilder:
-    """Three steps of turns and 5 ms of training. What grows takes 10 us a position and 10 us beside, other operators 10 us."""
+    """Three steps of turns and 5 ms of training. What grows takes 10 us a position and 10 us beside, other operators 10 us.
+
+    With *updated* that operator updates parameters at the end of each turn.
+    """
     b = TraceBuilder(device, host_us=0, record_shapes=shapes)
     lasting = [
         [10 * t + 10 if now != then else 10 for now, then in zip(turn(t), turn(t + 1), strict=True)]
@@ -52,6 +61,9 @@ def steps(
                                 pass
                             if device:
                                 b.kernel("sgemm", us=5)
+                    if updated:
+                        with b.annotation("Optimizer.step#SGD.step"), b.op(updated, us=20):
+                            pass
             outer = b.op("aten::linear", shapes=[[64, WIDTH], [WIDTH, WIDTH], []], seq=1000 * step + 900)
             with outer, b.op("aten::addmm", us=2_500):
                 pass
@@ -91,12 +103,6 @@ def a_buffer_that_the_loop_fills() -> TraceBuilder:
     return steps(buffered)
 
 
-# What numpy stacked: the layer and the pick.
-@fires(cost_ms=1.3, occurrences=3)
-def a_history_that_comes_from_numpy() -> TraceBuilder:
-    return steps(lambda t: rollout(t)[1:])
-
-
 def words(t: int) -> list[Op]:
     embedding: Op = ("aten::embedding", [[CLASSES, WIDTH], [BATCH, t]], [])
     join: Op = ("aten::cat", [[[BATCH, t], [BATCH, 1]], []], ["", "1"])
@@ -107,6 +113,59 @@ def words(t: int) -> list[Op]:
 @fires(cost_ms=2.6, occurrences=3)
 def words_that_are_put_behind_the_text() -> TraceBuilder:
     return steps(words)
+
+
+# Nothing tells whether each longer input is the last one with something behind it: lengths at which a model is tested have
+# a batch of their own each, which no state leads to.
+@quiet
+def a_batch_of_its_own_for_each_length() -> TraceBuilder:
+    return steps(lambda t: rollout(t)[1:])
+
+
+@quiet
+def batches_that_are_drawn() -> TraceBuilder:
+    def drawn(t: int) -> Op:
+        return "aten::randn", [[], [], [], [], []], [f"[{BATCH}, {t}, {WIDTH}]", "", "", "", "False"]
+
+    def marked(t: int) -> Op:
+        return "aten::cat", [[[BATCH, t, WIDTH], [BATCH, 1, WIDTH]], []], ["", "1"]
+
+    return steps(lambda t: [drawn(t), marked(t), layer(t + 1), last(t + 1), HEAD])
+
+
+# Behind 3, 6, 9 positions there is one more: no batch is the last one with that one behind it.
+@quiet
+def batches_with_a_mark_behind() -> TraceBuilder:
+    def marked(t: int) -> Op:
+        return "aten::cat", [[[BATCH, 3 * t, WIDTH], [BATCH, 1, WIDTH]], []], ["", "1"]
+
+    return steps(lambda t: [marked(t), layer(3 * t + 1), last(3 * t + 1), HEAD])
+
+
+# More sequences, not longer ones.
+@quiet
+def a_batch_that_grows() -> TraceBuilder:
+    values = ["", "", "", "True", "1", "0.", "False", "False", "True"]
+    state: Op = ("aten::select", [[1, BATCH, WIDTH], [], []], ["", "0", "-1"])
+
+    def turn(t: int) -> list[Op]:
+        sequences: Op = ("aten::stack", [[[LENGTH, WIDTH]] * t, []], ["", "0"])
+        return [sequences, ("aten::gru", [[t, LENGTH, WIDTH], [1, BATCH, WIDTH], [96, WIDTH]], values), state, HEAD]
+
+    return steps(turn)
+
+
+# Each turn is one of a model that was trained on the last one: a state of that is none of this one's.
+@quiet
+def a_model_that_each_turn_trains() -> TraceBuilder:
+    return steps(rollout, training=True, updated="aten::_foreach_add_")
+
+
+# Its parameters are written by hand.
+@quiet
+def parameters_that_each_turn_writes() -> TraceBuilder:
+    write: Op = ("aten::sub_", [[3 * WIDTH, WIDTH], [3 * WIDTH, WIDTH], []], [])
+    return steps(lambda t: [*rollout(t), write])
 
 
 def linear(t: int) -> Op:

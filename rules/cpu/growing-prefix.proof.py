@@ -46,9 +46,18 @@ def causal(t: int) -> list[Op]:
 
 
 def steps(
-    turn: Turn, turns: int = 10, *, shapes: bool = True, training: bool = True, device: str | None = None
+    turn: Turn,
+    turns: int = 10,
+    *,
+    shapes: bool = True,
+    training: bool = True,
+    updated: str = "",
+    device: str | None = None,
 ) -> TraceBuilder:
-    """Three steps of turns and 5 ms of other work. What grows takes 10 us a position, other operators 10 us; as long backward."""
+    """Three steps of turns and 5 ms of other work. What grows takes 10 us a position, other operators 10 us; as long backward.
+
+    With *updated* that operator updates parameters at the end of each turn.
+    """
     b = TraceBuilder(device, host_us=0, record_shapes=shapes)
     lasting = [
         [10 * t if now != then else 10 for now, then in zip(turn(t), turn(t + 1), strict=True)]
@@ -65,6 +74,9 @@ def steps(
                                 pass
                             if device:
                                 b.kernel("sgemm", us=5)
+                    if updated:
+                        with b.annotation("Optimizer.step#SGD.step"), b.op(updated, us=20):
+                            pass
             with b.op("aten::mkldnn_convolution", us=5_000):
                 pass
             for number in reversed(range(turns)) if training else ():
@@ -137,6 +149,32 @@ def a_prefix_of_its_own_words() -> TraceBuilder:
 def a_prefix_that_is_written_in_the_loop() -> TraceBuilder:
     write: Op = ("aten::copy_", [[BATCH], [BATCH], []], [])
     return steps(lambda t: [*causal(t), write])
+
+
+# Walk-forward training: each prefix goes through a model that was fitted to the last one.
+@quiet
+def a_model_that_each_turn_trains() -> TraceBuilder:
+    return steps(causal, updated="aten::_foreach_add_")
+
+
+# Its parameters are written by hand.
+@quiet
+def parameters_that_each_turn_writes() -> TraceBuilder:
+    write: Op = ("aten::sub_", [[WIDTH, WIDTH], [WIDTH, WIDTH], []], [])
+    return steps(lambda t: [*causal(t), write])
+
+
+# More sequences, not longer ones.
+@quiet
+def a_batch_that_grows() -> TraceBuilder:
+    values = ["", "", "", "True", "1", "0.", "True", "False", "True"]
+    state: Op = ("aten::select", [[1, BATCH, WIDTH], [], []], ["", "0", "-1"])
+
+    def turn(t: int) -> list[Op]:
+        part: Op = ("aten::slice", [[LENGTH, 8, WIDTH], [], [], [], []], ["", "0", "0", str(t), "1"])
+        return [part, ("aten::lstm", [[t, 8, WIDTH], [1, BATCH, WIDTH], [4 * WIDTH, WIDTH]], values), state, HEAD]
+
+    return steps(turn)
 
 
 @quiet

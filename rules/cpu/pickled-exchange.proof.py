@@ -45,8 +45,19 @@ def predictions_that_are_gathered_as_objects() -> TraceBuilder:
 
 
 @fires(cost_ms=4.1, occurrences=4)
+def predictions_that_one_rank_gathers() -> TraceBuilder:
+    return exchanging(called="gather_object")
+
+
+# A state that one rank gives to the others: nothing of it is a metric.
+@quiet
 def a_list_of_objects_that_one_rank_sends() -> TraceBuilder:
     return exchanging(called="broadcast_object_list")
+
+
+@quiet
+def parts_that_one_rank_gives_out() -> TraceBuilder:
+    return exchanging(called="scatter_object_list")
 
 
 @quiet

@@ -8,6 +8,7 @@ known before the loop are :mod:`advisor.frames.patterns.growing_prefix`'s: one c
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +17,7 @@ from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.growing_prefix import (
     LAYERS,
     PRODUCTS,
+    WRITES,
     Prefixes,
     alike_turns,
     allowed,
@@ -26,7 +28,7 @@ from advisor.frames.patterns.growing_prefix import (
 )
 from advisor.frames.patterns.loop import items_of
 from advisor.frames.patterns.operands import numbers
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.turns import JOINS, LEAST
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
@@ -34,6 +36,9 @@ from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
 _SLICE = "aten::slice"
+_RANDOM = re.compile(
+    r"^aten::(?:rand(?:n|int)?(?:_like)?|normal_?|uniform_?|bernoulli_?|multinomial|poisson|exponential_?)$"
+)
 _MOST = 200_000
 """Operators that a turn may begin with, from which on nothing is looked for."""
 
@@ -189,6 +194,8 @@ def _carries(one: Prefixes) -> bool:
     growing = [place for place, more in enumerate(one.grows) if more]
     if not one.works or not all(allowed(one, at) or _puts_behind(one, at) for at in growing):
         return False
+    if not _continues(one, growing) or one.updates:
+        return False
     if not ends_at_last(one, growing):
         return False
     if attends(one):  # what generates outside of training has keys and values to keep: inference/no-cache
@@ -196,16 +203,41 @@ def _carries(one: Prefixes) -> bool:
     return _recurrent(one)
 
 
-def _puts_behind(one: Prefixes, place: int) -> bool:
-    """Tell whether an operator puts the history together: of a list that is longer, with what is new behind it, or of an array."""
-    name, now, old = one.names[place], one.operands[place], one.before[place]
-    if name.startswith("aten::lift"):
-        return True
-    if name == "aten::stack":
-        return len(now) > len(old)
-    if name != "aten::cat":
+def _continues(one: Prefixes, growing: list[int]) -> bool:
+    """Tell whether a turn's own operators make the history longer: what only comes longer may be another batch each time."""
+    if any(_RANDOM.match(name) and one.values(at) != one.values(at, -2) for at, name in enumerate(one.names)):
         return False
-    return len(now) > len(old) or one.growing(place, 0)
+    return any(_filled(one, at) for at in range(len(one.names))) or any(_puts_behind(one, at) for at in growing)
+
+
+def _puts_behind(one: Prefixes, place: int) -> bool:
+    """Tell whether an operator puts the history together: of a list that is longer, or of the last one with what is new."""
+    name, now, old = one.names[place], one.operands[place], one.before[place]
+    if name not in ("aten::stack", "aten::cat"):
+        return False
+    if len(now) > len(old):
+        return True
+    if name == "aten::stack" or not one.growing(place, 0):
+        return False
+    # What joins as many positions as the history is longer each time: another batch with a mark behind it does mostly not.
+    grown = _grown(old[0], now[0])
+    more = [shape for shape in now[1:] if len(shape) == len(now[0])]
+    return grown is not None and sum(shape[grown[0]] for shape in more) == grown[1]
+
+
+def _filled(one: Prefixes, place: int) -> bool:
+    """Tell whether an operator takes a longer part of a buffer, into which the turn writes as much as that is longer."""
+    shapes, texts = one.operands[place], one.values(place)
+    along = numbers(texts, 1)
+    if one.names[place] != _SLICE or not shapes or not along or not -len(shapes[0]) <= along[0] < len(shapes[0]):
+        return False
+    whole, dim = shapes[0], along[0]
+    now, old = _from_start(texts, whole[dim]), _from_start(one.values(place, -2), whole[dim])
+    new = size_of(whole) // max(whole[dim], 1) * (now - old)
+    return 0 < old < now and any(
+        name != "aten::fill_" and WRITES.match(name) and any(size_of(shape) == new for shape in given if shape)
+        for name, given in zip(one.names, one.operands, strict=True)
+    )
 
 
 def _recurrent(one: Prefixes) -> bool:

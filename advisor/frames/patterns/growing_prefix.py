@@ -21,6 +21,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.turns import JOINS, LEAST, owned
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct
+from advisor.timeline.calls import OP, OPTIMIZER
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
@@ -40,10 +41,13 @@ _EACH = re.compile(
     r"|(?:ones|zeros|full|empty)_like|new_(?:ones|zeros|full|empty)|arange|triu|tril|one_hot|is_causal)_?$"
 )
 """Operators that compute of each position alone, and what makes masks and numbers of positions."""
-_WRITES = re.compile(
+WRITES = re.compile(
     r"^aten::(?:copy_|fill_|index_put_?|_index_put_impl_|index_copy_?|index_fill_?|put_|scatter(?:_add)?_?|masked_scatter_?"
     r"|(?:select|slice)_scatter)$"
 )
+_UPDATES = re.compile(r"^aten::(?:_fused_\w+_|_foreach_(?:add|sub|mul|lerp|addcmul|addcdiv|copy)_)$")
+"""Operators that write parameters, where no mark of an optimizer was recorded."""
+_IN_PLACE = re.compile(r"^aten::(?:add|sub|mul|lerp|addcmul|addcdiv)_$")
 _SHORT_NS = 200_000
 _BESIDE = 0.7
 """Part that is spared of small operators on one position in each turn, when they run once on all."""
@@ -96,9 +100,9 @@ class Prefixes:
         host = self.tree.host
         return (host.end - host.start)[self.nodes].astype(np.float64)
 
-    def values(self, place: int) -> list[str]:
-        """Recorded values of an operator of the last turn."""
-        code = self.tree.context.op_column(self.nodes[-1:, place], "concrete")
+    def values(self, place: int, turn: int = -1) -> list[str]:
+        """Recorded values of an operator of a turn, of the last one where none is given."""
+        code = self.tree.context.op_column(self.nodes[turn, place : place + 1], "concrete")
         return self.tree.texts(int(code[0])) or []
 
     def growing(self, place: int, operand: int) -> bool:
@@ -113,6 +117,36 @@ class Prefixes:
         return any(
             LAYERS.match(self.names[at]) or (PRODUCTS.match(self.names[at]) and weighted(self, at)) for at in growing
         )
+
+    @cached_property
+    def updates(self) -> bool:
+        """True where parameters change between the turns: each one goes through another model than the one before."""
+        host = self.tree.host
+        known = self.tree.once(_updates)
+        begin, end = host.start[self.nodes[0, 0]], host.end[self.nodes[-1, -1]]
+        if np.searchsorted(known, begin) < np.searchsorted(known, end):
+            return True
+        weights = {
+            shape
+            for place, more in enumerate(self.grows)
+            if more and (LAYERS.match(self.names[place]) or PRODUCTS.match(self.names[place]))
+            for at, shape in enumerate(self.operands[place])
+            if len(shape) == 2 and not self.growing(place, at)
+        }
+        written = {
+            shapes[0]
+            for name, shapes in zip(self.names, self.operands, strict=True)
+            if shapes and _IN_PLACE.match(name)
+        }
+        return not written.isdisjoint(weights)
+
+
+def _updates(tree: Tree) -> Ints:
+    """Times at which parameters are updated."""
+    host = tree.host
+    named = tree.codes_of(lambda name: _UPDATES.match(name) is not None)[host.name] & (host.group == OP)
+    times: Ints = np.sort(host.start[(host.attributes.phase == OPTIMIZER) | named])
+    return times
 
 
 def _more(now: Shape, old: Shape) -> bool:
@@ -241,6 +275,8 @@ def _causal(one: Prefixes) -> bool:
     growing = [place for place, more in enumerate(one.grows) if more]
     if not one.works or not all(allowed(one, at) for at in growing) or _written(one):
         return False
+    if one.updates:  # each prefix is one of a model that was trained on those before
+        return False
     return ends_at_last(one, growing) and (not attends(one) or masked(one, growing))
 
 
@@ -255,8 +291,7 @@ def allowed(one: Prefixes, place: int) -> bool:
     if is_view(name):
         return not name.startswith("aten::lift")
     if LAYERS.match(name):
-        values = one.values(place)
-        return len(values) > _TWO_WAYS[name] and values[_TWO_WAYS[name]] == "False"
+        return _one_way(one, place)
     if PRODUCTS.match(name):
         return _multiplied(one, place)
     if name in ("aten::all", "aten::any"):
@@ -267,6 +302,16 @@ def allowed(one: Prefixes, place: int) -> bool:
         along = numbers(one.values(place), 1)
         return bool(operands) and along in ((-1,), (len(operands[0]) - 1,))
     return name == _FUSED or _EACH.match(name) is not None
+
+
+def _one_way(one: Prefixes, place: int) -> bool:
+    """Tell whether a recurrent layer of one direction goes over more steps, not over more sequences or packed ones."""
+    values, now, old = one.values(place), one.operands[place][0], one.before[place][0]
+    two_ways = _TWO_WAYS[one.names[place]]
+    if len(values) <= two_ways + 1 or values[two_ways] != "False" or len(now) != 3 or len(old) != 3:
+        return False
+    sequences = 0 if values[two_ways + 1] == "True" else 1
+    return now[1 - sequences] > old[1 - sequences] and now[sequences] == old[sequences]
 
 
 def _multiplied(one: Prefixes, place: int) -> bool:
@@ -288,7 +333,7 @@ def _written(one: Prefixes) -> bool:
                 wholes.add(shapes[0])
                 sizes |= {size_of(shapes[0]), size_of(shapes[0]) // shapes[0][told[0]]}
     for name, shapes in zip(one.names, one.operands, strict=True):
-        if shapes and _WRITES.match(name) and size_of(shapes[0]) in sizes:
+        if shapes and WRITES.match(name) and size_of(shapes[0]) in sizes:
             return True
         if _EACH.match(name) and not wholes.isdisjoint(shapes):
             return True

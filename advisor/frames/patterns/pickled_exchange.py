@@ -7,20 +7,23 @@ each rank serializes its own, sends all of its bytes, and reads those of all oth
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.intervals import Ints, distinct
 from advisor.timeline.cpu import main_thread
 
 _FILE = "torch/distributed/distributed_c10d.py"
-_CALLS = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list")
+_GATHERS = frozenset({"all_gather_object", "gather_object"})
+_CALLS = _GATHERS | {"broadcast_object_list", "scatter_object_list", "send_object_list", "recv_object_list"}
+"""Functions for objects. Of those that one rank gives to others (parameters, settings, parts of a data set) nothing is a metric."""
 _PACKS, _UNPACKS = "_object_to_tensor", "_tensor_to_object"
 LEAST_BYTES = 1 << 16
 """Bytes of an object from which on it is no setting: numbers of a metric take some kilobytes at most."""
 
 
 def pickled_exchanges(tree: Tree) -> Occurrences | None:
-    """One row per exchange of objects of 64 kB or more on the CPU, with the Python and the waiting inside of it.
+    """One row per gathering of objects of 64 kB or more on the CPU, with the Python and the waiting inside of it.
 
     ``bytes`` are those of the largest object, ``detail`` the function of torch's.
     """
@@ -47,7 +50,9 @@ def pickled_exchanges(tree: Tree) -> Occurrences | None:
         last[-1] = at
     low, high = np.array(first, np.int64), np.array(last, np.int64)
     sizes = np.array([_bytes(tree, rows[one : other + 1]) for one, other in zip(low, high, strict=True)], np.int64)
-    kept = np.flatnonzero(sizes >= LEAST_BYTES)
+    called = [_called(functions[library[one : other + 1]]) for one, other in zip(low, high, strict=True)]
+    gathers = np.array([len(names) == 1 and names <= _GATHERS for names in called], np.bool_)
+    kept = np.flatnonzero((sizes >= LEAST_BYTES) & gathers)
     if not len(kept):
         return None
     low, high, sizes = low[kept], high[kept], sizes[kept]
@@ -57,10 +62,6 @@ def pickled_exchanges(tree: Tree) -> Occurrences | None:
     ops = spread(low, high + 1)
     place_of = np.full(host.size, -1, np.int64)
     place_of[context.op_rows] = np.arange(len(context.op_rows))
-    named = [
-        next((name for name in functions[library[one : other + 1]].tolist() if name in _CALLS), _CALLS[0])
-        for one, other in zip(low.tolist(), high.tolist(), strict=True)
-    ]
     return Occurrences(
         kind="pickled-exchange",
         node=rows[low],
@@ -71,8 +72,13 @@ def pickled_exchanges(tree: Tree) -> Occurrences | None:
         ops=Pairs(ops.row, place_of[rows[ops.index]]),
         python=_waits(tree, begin, end),
         figures={"bytes": sizes, "dims": tree.dims(rows[low])},
-        details=named,
+        details=[name for row in kept.tolist() for name in called[row]],
     )
+
+
+def _called(functions: npt.NDArray[np.object_]) -> set[str]:
+    """Functions for objects that are on the stack of an exchange's operators."""
+    return {name for name in functions.tolist() if name in _CALLS}
 
 
 def _bytes(tree: Tree, nodes: Ints) -> int:
