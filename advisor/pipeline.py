@@ -93,10 +93,10 @@ def analyze(
         trace = read(str(trace))
     with Ahead(_calls_ahead(trace, rules, only, skip)):
         outcome = run(trace, rules, only=only, skip=skip)
-        if not (views or samples):
-            trace.let_go()
-        give_back(trace.events)
-        plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
+    if not (views or samples):
+        trace.let_go()  # the second thread, which keeps its results in the same places, is over
+    give_back(trace.events)
+    plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     plans.let_go(trace)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
-from threading import RLock, Thread
+from functools import cached_property, partial
+from threading import RLock, Thread, get_ident
 from typing import Any, Self, TypeVar, overload
 
 First = TypeVar("First")
@@ -53,6 +54,16 @@ def each(calls: Sequence[Callable[[], First]], *, beside: bool) -> list[First]:
 
     both(run, run, beside=True)
     return [found[at] for at in range(len(calls))]
+
+
+def processor_clock() -> Callable[[], float]:
+    """Return a clock of the processor time of the thread that asks for it, in seconds, which other threads may read while it runs.
+
+    Where the system has none it goes at half the speed of the process's: two threads at most are at work.
+    """
+    if hasattr(time, "pthread_getcpuclockid"):
+        return partial(time.clock_gettime, time.pthread_getcpuclockid(get_ident()))
+    return lambda: time.process_time() / 2
 
 
 _ARENA_MAX = -8

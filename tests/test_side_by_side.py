@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Barrier, Event, Thread
+from typing import Any
 
 import msgspec
 import pytest
@@ -182,6 +183,38 @@ def test_what_a_second_thread_works_out_ahead_changes_nothing(path: Path, monkey
     before = analyze(str(path))
     assert made == [3]  # patterns, gaps, and the replay
     assert msgspec.json.encode(beside) == msgspec.json.encode(before) == msgspec.json.encode(alone)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_nothing_is_let_go_of_while_a_second_thread_is_at_work(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its results where they are let go of: a dictionary that grows while it is gone through is an error."""
+    monkeypatch.setattr(machine, "LEAST_ROWS", 1)
+    begun, asked = Event(), Event()
+    prepare, ask, let_go = pipeline.plans.prepare, pipeline.run, Trace.let_go
+    at_work: list[bool] = []
+
+    def slow_prepare(trace: Trace) -> object:
+        begun.set()
+        asked.wait(20)
+        Event().wait(0.05)  # and goes on when the rules are asked
+        return prepare(trace)
+
+    def patient_ask(*args: Any, **options: Any) -> object:
+        assert begun.wait(20)
+        try:
+            return ask(*args, **options)
+        finally:
+            asked.set()
+
+    def watched_let_go(trace: Trace) -> None:
+        at_work.append(any(thread.is_alive() for thread in _named("advisor-ahead")))
+        let_go(trace)
+
+    monkeypatch.setattr(pipeline.plans, "prepare", slow_prepare)
+    monkeypatch.setattr(pipeline, "run", patient_ask)
+    monkeypatch.setattr(Trace, "let_go", watched_let_go)
+    assert analyze(str(path), views=False).plan
+    assert at_work == [False]
 
 
 @pytest.mark.usefixtures("two_cores")

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,8 @@ from advisor.errors import AdvisorError, nearest
 from advisor.privacy import without_secrets
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from click.shell_completion import CompletionItem
 
 # Name to module; the module holds a click command of the name `command`. The order is that of the help.
@@ -201,13 +204,41 @@ def program() -> None:
 
     To take everything apart, module by module, takes Python a fifth of a second, and more than the memory of a large trace.
     """
-    main.ends_process = True
+    main.ends_process = _is_all_there_is(sys._getframe(1))
     try:
         main(prog_name="advisor")
     except SystemExit as end:
-        if main.ends_alone and isinstance(end.code, int):
+        if main.ends_process and main.ends_alone and isinstance(end.code, int):
             _end(end.code)
         raise
+
+
+def _is_all_there_is(caller: FrameType) -> bool:
+    """Tell whether nothing goes on in this process behind a command: no caller's code, no profiler, debugger or prompt.
+
+    *caller* is the frame that runs it: of the script that an installer wrote, or of ``python -m advisor``.
+    """
+    if sys.flags.inspect or sys.getprofile() is not None or sys.gettrace() is not None or _is_monitored():
+        return False
+    script, runpy = Path(caller.f_code.co_filename), []
+    name = script.parent if script.name == "__main__.py" else script  # on Windows advisor.exe holds an own __main__.py
+    frame = caller.f_back
+    while frame is not None:
+        runpy.append((frame.f_globals.get("__name__"), frame.f_code.co_name))
+        frame = frame.f_back
+    return (
+        caller.f_globals.get("__name__") == "__main__"
+        and caller.f_code.co_name == "<module>"
+        and name.stem == "advisor"
+        and runpy in ([], [("runpy", "_run_code"), ("runpy", "_run_module_as_main")])
+    )
+
+
+def _is_monitored() -> bool:
+    """Tell whether a tool of ``sys.monitoring``, of Python 3.12, watches this process: a profiler, a measure of coverage."""
+    if sys.version_info < (3, 12):
+        return False
+    return any(sys.monitoring.get_tool(tool) is not None for tool in range(6))
 
 
 def _end(code: int) -> None:

@@ -6,7 +6,6 @@ also runs with it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,6 +24,7 @@ from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
 from advisor.rulebook.conditions import Condition, Watch, reason, session
+from advisor.threads import processor_clock
 
 QUERY_SECONDS = 5.0
 TOTAL_SECONDS = 30.0
@@ -293,14 +293,15 @@ class Evaluator:
         if seconds <= 0:
             raise AdvisorError(f"the rules ran out of time after {TOTAL_SECONDS:g} s")
         # Of queries alone: the frames of a large trace take longer to build, and other threads work meanwhile.
-        begun = time.process_time()
+        clock = processor_clock()
+        begun = clock()
         try:
             with self._watch.limit(seconds):
                 return fetch(self._connection.execute(query, row))
         except duckdb.InterruptException:
             raise AdvisorError(f"took longer than {seconds:.0f} s") from None
         finally:
-            self._left_s -= time.process_time() - begun
+            self._left_s -= clock() - begun
 
 
 def _label_ops(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:

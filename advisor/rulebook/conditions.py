@@ -13,7 +13,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import chain
@@ -24,7 +24,7 @@ import msgspec
 
 from advisor.reading import machine
 from advisor.rulebook.expression import Condition, ConditionError, Limit, Node, Printer, Request
-from advisor.threads import each
+from advisor.threads import each, processor_clock
 
 __all__ = [
     "Condition",
@@ -82,12 +82,14 @@ def connect() -> duckdb.DuckDBPyConnection:
 class Watch:
     """Interrupts what runs on a connection for too long. One thread watches all its queries: starting one costs more.
 
-    Counted is processor time, so that a busy machine makes no rule fail; and ten times as much of the clock's.
+    Counted is processor time of the thread that asks, so that neither a busy machine nor what another thread works out meanwhile
+    makes a rule fail; and ten times as much of the clock's.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._due = self._latest = math.inf
+        self._clock: Callable[[], float] = time.process_time
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -101,7 +103,9 @@ class Watch:
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
         """Inside, a query that takes longer raises ``duckdb.InterruptException``."""
-        self._due, self._latest = time.process_time() + seconds, time.monotonic() + _STARVED * seconds
+        with self._lock:
+            self._clock = processor_clock()
+            self._due, self._latest = self._clock() + seconds, time.monotonic() + _STARVED * seconds
         if self._thread is None:  # of many traces every answer is known: no query, no thread
             self._thread = threading.Thread(target=self._watch, daemon=True)
             self._thread.start()
@@ -114,7 +118,8 @@ class Watch:
     def _watch(self) -> None:
         while not self._over.wait(_GLANCE_SECONDS):
             with self._lock:
-                if time.process_time() > self._due or time.monotonic() > self._latest:
+                # Between queries there is no clock to read: the thread that asked may be over.
+                if self._due < math.inf and (self._clock() > self._due or time.monotonic() > self._latest):
                     self._connection.interrupt()
 
 

@@ -78,6 +78,11 @@ def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | Non
     return Place(path, min(int(match["line"][:9]), 1 << 30), match["function"], _is_user(raw, path, libraries))
 
 
+def is_frame(text: str) -> bool:
+    """Tell whether a name is that of a Python frame, one that :func:`parse_frame` passes over too."""
+    return _FRAME.match(text) is not None
+
+
 def _is_user(raw: str, path: str, libraries: frozenset[str]) -> bool:
     if path.startswith("<") and not path.startswith("<ipython"):
         return False

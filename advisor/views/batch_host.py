@@ -13,7 +13,7 @@ from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.engines import iterations
 from advisor.timeline.parts import FUNCTION, RANGE, tells, text
-from advisor.timeline.source import parse_frame
+from advisor.timeline.source import is_frame, parse_frame
 from advisor.timeline.startup_table import CAPTURE
 
 _OPEN, _TOLD, _SMALL, _TINY = 0.5, 0.02, 0.01, 0.002
@@ -46,7 +46,8 @@ def batch_host(context: Context) -> list[HostTime]:
     told: list[HostTime] = []
     for name, nodes in sorted(found.items(), key=lambda one: -_sum(context, one[1])):
         ns = _sum(context, nodes)
-        if ns >= _SMALL * total:
+        # Of wrappers that say nothing only those are named that are opened, and whose time is their own.
+        if ns >= (_TOLD if is_frame(name) else _SMALL) * total:
             kind: Literal["function", "range", "operator"] = _KINDS[int(host.group[nodes[0]])]
             told.append(HostTime(where=name, kind=kind, ms=ns * ms, share=ns / total))
             rest -= ns
@@ -97,7 +98,7 @@ def _telling(context: Context) -> Bools:
     frames = [parse_frame(name, libraries) for name in context.names]
     return np.array(
         [
-            (frame is None or tells(frame)) and not name.startswith("<built-in")
+            (tells(frame) if frame is not None else not is_frame(name)) and not name.startswith("<built-in")
             for name, frame in zip(context.names, frames, strict=True)
         ],
         np.bool_,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Ints, Spans, covered, distinct, fetch, intersect, subtract, summed, union
+from advisor.intervals import EMPTY, Ints, Spans, covered, distinct, fetch, intersect, subtract, summed, union, without
 from advisor.results.pass_time import Pass, PassTime
-from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER, RUNTIME, STEP, ZERO_GRAD
+from advisor.timeline.calls import BACKWARD, FORWARD, MARKS, OP, OPTIMIZER, PYTHON, RUNTIME, STEP, ZERO_GRAD
 from advisor.timeline.context import Context
-from advisor.timeline.launch_origin import in_line, launch_behind
+from advisor.timeline.launch_origin import in_line
 from advisor.timeline.ledger import BUSY, CODE, OWN
 from advisor.views.limits import owned, recomputed
 
@@ -34,7 +34,7 @@ def pass_time(context: Context) -> list[PassTime]:
     busy = (ledger.cause[rows] < len(OWN)) & (ledger.row[rows] >= 0)
     idle = rows[~busy & (ledger.cause[rows] >= len(BUSY))]
     total = np.zeros(len(_ORDER))
-    total[:_LOADER] += _of_work(context, rows[busy])
+    total += _of_work(context, rows[busy])
     other = rows[~busy & (ledger.cause[rows] < len(BUSY))]
     total[_BETWEEN] += ledger.dur_ns[other].sum()
     waits = _of_idle(context, idle)
@@ -54,17 +54,50 @@ def pass_time(context: Context) -> list[PassTime]:
     ]
 
 
-def _pass(context: Context, launch: Ints) -> Ints:
-    """Pass that each launch is of: forward where it is none of the others."""
-    phase = context.phases(launch)
-    return np.where(np.isin(phase, (BACKWARD, OPTIMIZER, ZERO_GRAD)), phase, FORWARD)
+def _phases(context: Context) -> Ints:
+    """Pass that each forest node is of: forward where it is none of the others.
+
+    Autograd's engine adds gradients that meet, and runs what hooks its end, in its thread and in none of its nodes.
+    """
+    host, table = context.recording.host, context.tables.get("op")
+    phase = np.where(np.isin(host.attributes.phase, (BACKWARD, OPTIMIZER, ZERO_GRAD)), host.attributes.phase, FORWARD)
+    nodes = np.flatnonzero(phase == BACKWARD)
+    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)[host.name]
+    others = [host.thread[marks & (phase != BACKWARD)]]
+    if table is not None:  # an operator that leaves a node to the backward pass is of the forward pass
+        ops = host.node_of["op"]
+        others.append(host.thread[ops[(table["sequence"] >= 0) & (phase[ops] == FORWARD)]])
+    step = context.recording.step_of(host.start)
+    for thread in without(host.thread[nodes], np.concatenate(others)).tolist():
+        mine = nodes[host.thread[nodes] == thread]
+        rest = np.flatnonzero((host.thread == thread) & (phase == FORWARD) & (host.group != PYTHON))
+        for which in distinct(step[mine]).tolist():
+            of = mine[step[mine] == which]
+            inside = (step[rest] == which) & (host.start[rest] >= host.start[of].min())
+            phase[rest[inside & (host.start[rest] <= host.end[of].max())]] = BACKWARD
+    return phase
+
+
+def _of_all_work(context: Context) -> Ints:
+    """Pass of each piece of work: of its launch; of one without, that of the work around it, else between passes."""
+    work = context.recording.work
+    known = work.launch >= 0
+    which = np.where(known, fetch(context.once(_phases), work.launch), _BETWEEN)
+    for device in distinct(work.device).tolist():
+        rows = np.flatnonzero(work.device == device)
+        rows = rows[np.argsort(work.start[rows], kind="stable")]
+        linked, unlinked = rows[known[rows]], rows[~known[rows]]
+        at = np.searchsorted(work.start[linked], work.start[unlinked], side="right")
+        ahead, behind = (np.append(which[linked], -1)[np.where(one < 0, len(linked), one)] for one in (at - 1, at))
+        which[unlinked] = np.where((ahead == behind) & (ahead >= 0), ahead, _BETWEEN)
+    return which
 
 
 def _of_work(context: Context, rows: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Sum segments of work by the pass that launched it."""
-    ledger, work = context.ledger, context.recording.work
-    which = _pass(context, work.launch[ledger.row[rows]])
-    return summed(which, ledger.dur_ns[rows], _LOADER).astype(np.float64)
+    """Sum segments of work by its pass."""
+    ledger = context.ledger
+    which = context.once(_of_all_work)[ledger.row[rows]]
+    return summed(which, ledger.dur_ns[rows], len(_ORDER)).astype(np.float64)
 
 
 def _of_idle(context: Context, rows: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -84,8 +117,11 @@ def _of_idle(context: Context, rows: Ints) -> np.ndarray[tuple[int], np.dtype[np
             inside = covered(spans, start, end)
             sums[phase] += inside.sum()
             left -= inside
-    behind = _pass(context, launch_behind(context, end))
-    ahead = _pass(context, _launch_before(context, start))
+    line, which = context.once(in_line), context.once(_of_all_work)
+    begun = context.recording.work.start[line]
+    order = np.append(which[line], _BETWEEN)
+    behind = order[np.searchsorted(begun, end, side="left")]
+    ahead = order[np.searchsorted(begun, start, side="left") - 1]
     sums += summed(np.where(behind == ahead, behind, _BETWEEN), left, len(_ORDER))
     return sums
 
@@ -95,7 +131,7 @@ def _spans(context: Context) -> dict[int, Spans]:
     host, names, launches = context.recording.host, context.names, context.recording.work.launch
     starts = (np.array([name.startswith(mark) for name in names], np.bool_) for mark in (STEP, "enumerate("))
     step, loads = (flags[host.name] for flags in starts)
-    phase = np.where(loads, _LOADER, host.attributes.phase)
+    phase = np.where(loads, _LOADER, context.once(_phases))
     ours = np.isin(host.thread, distinct(host.thread[launches[launches >= 0]]))
     runs = np.isin(host.group, (OP, RUNTIME))
     found, taken = dict[int, Spans](), EMPTY
@@ -126,13 +162,6 @@ def _on_host(context: Context) -> dict[int, int]:
     ledger = context.ledger
     steady = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
     return {which: intersect(spans, steady).length for which, spans in context.once(_spans).items()}
-
-
-def _launch_before(context: Context, start: Ints) -> Ints:
-    """Node that launched the work which ends last before each moment; -1 where there is none."""
-    work, rows = context.recording.work, context.once(in_line)
-    at = np.searchsorted(work.start[rows], start, side="left")
-    return fetch(work.launch, np.where(at > 0, rows[np.maximum(at - 1, 0)], -1))
 
 
 def _again(context: Context) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -46,6 +48,19 @@ def test_an_answer_goes_with_its_figures_and_their_type() -> None:
         missing = answer(7, column="y")
         assert isinstance(missing, AdvisorError)
         assert "lacks x" in str(missing)
+
+
+@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="this system has no clock of a thread")
+def test_what_other_threads_work_meanwhile_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames that a second thread builds take minutes of the processor between any two looks at the process's clock."""
+    monkeypatch.setattr(evaluation, "_ANSWERS", {})
+    minutes = itertools.count(step=100)
+    monkeypatch.setattr(time, "process_time", lambda: float(next(minutes)))
+    table = pd.DataFrame({"x": pd.array([7], "Int64")})
+    with Evaluator(World(table), {"trace": WHOLE}) as evaluator:
+        for least in range(5, 8):
+            question = Question(f'(typeof("x") = \'BIGINT\' AND "x" > {least})', ("x",))
+            assert evaluator.truths("trace", {"it": question}) == {"it": least < 7}
 
 
 def test_the_same_figures_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,32 @@ def test_a_batch_is_divided_by_the_calls_that_it_is_made_of(tmp_path: Path) -> N
     assert told in " ".join(render("text", made, Options(width=120)).decode().split())
 
 
+def test_what_a_context_manager_runs_is_named_in_place_of_contextlib(tmp_path: Path) -> None:
+    """300 of 1000 us are in entering a context, which its generator's body takes; torch's dispatch around an operator is none."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=0, latency_us=0)
+    for _ in range(3):
+        with (
+            b.annotation("execute_0_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk400sqsq4sqsk400)"),
+            b.python(f"{RUNNER}(3380): execute_model"),
+        ):
+            with (
+                b.python("contextlib.py(132): __enter__"),
+                b.python("diffusers/models/cache_utils.py(154): cache_context"),
+                b.python("diffusers/hooks/hooks.py(268): _set_context"),
+            ):
+                b.idle(us=300)
+            with b.python("torch/_ops.py(1128): __call__"), b.python(f"{RUNNER}(3500): sample"):
+                b.idle(us=300)
+            with b.python(f"{RUNNER}(1518): _prepare_inputs"):
+                b.idle(us=400)
+    made = advisor.analyze(str(b.write(tmp_path / "trace.json")))
+    assert {part.where: round(part.share, 2) for part in made.summary.batch_host} == {
+        f"{RUNNER}:1518 _prepare_inputs": 0.4,
+        "diffusers/models/cache_utils.py:154 cache_context": 0.3,
+        f"{RUNNER}:3500 sample": 0.3,
+    }
+
+
 def test_a_program_without_batches_or_captures_has_none() -> None:
     assert real("audited/mi300_vit_batch1").summary.batch_host == []
 
@@ -60,3 +86,18 @@ def test_a_replayed_engine_says_what_its_host_does() -> None:
     assert ms["_model_forward"] == pytest.approx(0.535, abs=0.002)
     assert ms["_update_states"] == pytest.approx(0.265, abs=0.002)
     assert sum(part.ms for part in made) == pytest.approx(2.41, abs=0.02)
+
+
+def test_small_wrappers_of_a_real_engine_are_among_the_others() -> None:
+    """_must_dispatch_in_python, a profiler's __exit__ and __torch_function__ take less than 2 % each, and say nothing."""
+    made = real("mi300_sglang_decode").summary.batch_host
+    assert not [part.where for part in made if "(" in part.where]
+    assert made[-1].kind == "others"
+    assert sum(part.share for part in made) == pytest.approx(1.0)
+
+
+def test_contexts_of_a_real_pipeline_are_named_by_their_bodies() -> None:
+    """By the raw file contextlib's __enter__ and __exit__ take 27.4 and 27.2 ms, nearly all of it in cache_context."""
+    ms = {part.where: part.ms for part in real("audited/mi300_xdit_flux").summary.batch_host}
+    assert ms["diffusers/models/cache_utils.py:154 cache_context"] == pytest.approx(27.43, abs=0.02)
+    assert ms["diffusers/models/cache_utils.py:162 cache_context"] == pytest.approx(27.22, abs=0.02)

@@ -97,3 +97,73 @@ def test_ranges_of_a_real_program_come_to_what_its_host_was_in() -> None:
     host = {part.name: part.host_ms for part in real("audited/a100_dlrm_shampoo_rank1of128").summary.pass_time}
     assert host["backward"] == pytest.approx(223, rel=0.1)
     assert host["optimizer"] == pytest.approx(222, rel=0.02)
+
+
+def test_what_autograds_engine_does_between_its_nodes_is_of_the_backward_pass(tmp_path: Path) -> None:
+    """Two gradients that meet are added in the engine's thread, in no node: 500 us of the backward pass, which lasts 2500."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", seq=1):
+                b.kernel(GEMM, us=1000)
+            with b.thread(2):
+                with b.backward("MmBackward0", 1), b.op("aten::mm"):
+                    b.kernel(GEMM, us=1000)
+                with b.op("aten::add"):
+                    b.idle(us=1500)
+                    b.kernel("vectorized_elementwise_kernel", us=500)
+                with b.backward("MmBackward0", 1), b.op("aten::mm"):
+                    b.kernel(GEMM, us=1000)
+            b.sync()
+    passes = of(b, tmp_path)
+    assert passes["forward"].ms == pytest.approx(1.0, abs=0.02)
+    assert passes["backward"].ms == pytest.approx(2.5, abs=0.02)
+    assert passes["backward"].host_ms == pytest.approx(1.53, abs=0.01)
+
+
+def test_the_forward_pass_between_two_backward_passes_of_one_thread_is_its_own(tmp_path: Path) -> None:
+    """Gradients are accumulated over two passes, all in one thread: 1000 us forward twice, 2000 us backward twice."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            for _ in range(2):
+                with b.op("aten::mm", seq=1):
+                    b.kernel(GEMM, us=900)
+                with b.op("aten::argmax"):
+                    b.kernel("reduce_kernel", us=100)
+                with b.backward("MmBackward0", 1), b.op("aten::mm"):
+                    b.kernel(GEMM, us=2000)
+            b.sync()
+    passes = of(b, tmp_path)
+    assert passes["forward"].ms == pytest.approx(2.0, abs=0.02)
+    assert passes["backward"].ms == pytest.approx(4.0, abs=0.02)
+
+
+def test_work_without_a_launch_is_of_the_pass_around_it_else_of_none(tmp_path: Path) -> None:
+    """300 us lie between kernels of the backward pass, 200 between its last and the optimizer's."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(GEMM, us=1000)
+            for name, lost in (("MmBackward0", 300), ("MulBackward0", 200)):
+                with b.backward(name, 1), b.op("aten::mm"):
+                    b.kernel(GEMM, us=1000)
+                b.kernel("lost", us=lost, launched=False)
+            with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_"):
+                b.kernel("vectorized_elementwise_kernel", us=100)
+            b.sync()
+    passes = of(b, tmp_path)
+    assert passes["forward"].ms == pytest.approx(1.0, abs=0.02)
+    assert passes["backward"].ms == pytest.approx(2.3, abs=0.02)
+    assert passes["between"].ms == pytest.approx(0.2, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("path", "forward", "backward"),
+    [("v100_resnet50_workers0", 206.86, 386.39), ("audited/v100_resnet50_workers4_b", 215.18, 388.08)],
+)
+def test_kernels_of_a_real_program_are_divided_as_in_the_raw_file(path: str, forward: float, backward: float) -> None:
+    """Those that autograd's thread launched come to *backward* ms over all steps, 18.8 of them outside its nodes."""
+    busy = {part.name: part.ms - part.idle_ms for part in real(path).summary.pass_time}
+    assert busy["backward"] / busy["forward"] == pytest.approx(backward / forward, rel=0.01)
