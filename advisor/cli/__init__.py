@@ -206,7 +206,9 @@ def program() -> None:
     """
     main.ends_process = _is_all_there_is(sys._getframe(1))
     try:
-        main(prog_name="advisor")
+        main.main(
+            prog_name="advisor"
+        )  # a call of it would be one frame more on the stack of each program that is recorded
     except SystemExit as end:
         if main.ends_process and main.ends_alone and isinstance(end.code, int):
             _end(end.code)

@@ -231,7 +231,9 @@ def passes(summary: Summary) -> str:
     What the device idles of it is said, what it does again, and the host's time where that is another figure.
     """
     idle = "idle or taken out" if summary.taken_out_share else "idle"
-    told = [_pass(part, idle) for part in summary.pass_time if max(part.ms, part.host_ms) >= _PASS * summary.whole_ms]
+    told = [
+        _pass(part, idle) for part in summary.pass_time if max(part.ms, part.host_ms or 0.0) >= _PASS * summary.whole_ms
+    ]
     return f"passes: {', '.join(told)}" if len(told) > 1 else ""
 
 
@@ -239,7 +241,8 @@ def _pass(part: PassTime, idle: str) -> str:
     words = {"between": "between them", "loader": "waits for batches"}
     facts = [f"{milliseconds(part.idle_ms)} {idle}"] if _IDLES * part.ms <= part.idle_ms < part.ms else []
     facts += [f"{milliseconds(part.again_ms)} forward again"] if part.again_ms >= _AGAIN * part.ms > 0 else []
-    facts += [f"{milliseconds(part.host_ms)} on the CPU"] if part.host_ms >= _ON_CPU * part.ms else []
+    if part.host_ms is not None and part.host_ms >= _ON_CPU * part.ms:
+        facts.append(f"{milliseconds(part.host_ms)} on the CPU")
     aside = f" ({', '.join(facts)})" if facts else ""
     return f"{words.get(part.name, part.name)} {milliseconds(part.ms)}{aside}"
 

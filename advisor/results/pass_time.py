@@ -25,10 +25,11 @@ class PassTime(msgspec.Struct, frozen=True, kw_only=True):
     ms: Annotated[float, doc("Of the steady step (of the window without steps) in ms; all of them add up to it.")]
     idle_ms: Annotated[float, doc("What of it the device neither computes, copies nor communicates, in ms likewise.")]
     host_ms: Annotated[
-        float,
+        float | None,
         doc(
             "Time that the host is in it, its threads together, whatever the device does meanwhile: in operators of the forward "
-            "pass, nodes of the backward pass, the optimizer's step, the loader's next. In ms likewise; 0 between passes."
+            "pass, nodes of the backward pass, the optimizer's step, the loader's next. In ms likewise; 0 between passes. None "
+            "where the host is so far ahead of the device that it did over a tenth of the launches before that time."
         ),
     ] = 0.0
     again_ms: Annotated[

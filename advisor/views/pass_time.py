@@ -15,6 +15,8 @@ from advisor.views.limits import owned, recomputed
 _ORDER: tuple[Pass, ...] = ("forward", "backward", "optimizer", "zero_grad", "loader", "between")
 _LOADER, _BETWEEN = 4, 5
 """Codes behind those of the phases, which are the first."""
+_BESIDE = 0.9
+"""Part of the launches of steady work from which on they lie in its time, too."""
 
 
 def pass_time(context: Context) -> list[PassTime]:
@@ -46,11 +48,11 @@ def pass_time(context: Context) -> list[PassTime]:
             name=name,
             ms=float(total[at]) * ms,
             idle_ms=float(waits[at]) * ms,
-            host_ms=on_host.get(at, 0) * ms,
+            host_ms=None if on_host is None else on_host.get(at, 0) * ms,
             again_ms=again * ms if at == BACKWARD else 0.0,
         )
         for at, name in enumerate(_ORDER)
-        if total[at] or on_host.get(at)
+        if total[at] or (on_host or {}).get(at)
     ]
 
 
@@ -132,8 +134,11 @@ def _spans(context: Context) -> dict[int, Spans]:
     starts = (np.array([name.startswith(mark) for name in names], np.bool_) for mark in (STEP, "enumerate("))
     step, loads = (flags[host.name] for flags in starts)
     phase = np.where(loads, _LOADER, context.once(_phases))
-    ours = np.isin(host.thread, distinct(host.thread[launches[launches >= 0]]))
-    runs = np.isin(host.group, (OP, RUNTIME))
+    launches = launches[launches >= 0]
+    ours = np.isin(host.thread, distinct(host.thread[launches]))
+    # What begins behind the last launch waits for the device, at the end of the recording: it is of no pass.
+    last = host.start[launches].max() if len(launches) else -1
+    runs = np.isin(host.group, (OP, RUNTIME)) & (host.start <= last)
     found, taken = dict[int, Spans](), EMPTY
     for which in (_LOADER, BACKWARD, OPTIMIZER, ZERO_GRAD, FORWARD):
         chosen = (phase == which) & ~step & ((ours & runs) if which == FORWARD else True)
@@ -157,10 +162,17 @@ def _closed(found: dict[int, Spans], bounds: Ints) -> dict[int, Spans]:
     return {one: union(start[which == one], end[which == one]) for one in found}
 
 
-def _on_host(context: Context) -> dict[int, int]:
-    """Sum the host's time in each pass that lies in steady work, in ns."""
-    ledger = context.ledger
+def _on_host(context: Context) -> dict[int, int] | None:
+    """Sum the host's time in each pass that lies in steady work, in ns.
+
+    None where it lies elsewhere: of a host that is steps ahead of the device, most of what it did for them was before.
+    """
+    ledger, work = context.ledger, context.recording.work
     steady = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
+    rows = (work.launch >= 0) & (covered(steady, work.start, work.end) > 0)
+    called = context.recording.host.start[work.launch[rows]]
+    if len(called) and np.mean(covered(steady, called, called + 1) > 0) < _BESIDE:
+        return None
     return {which: intersect(spans, steady).length for which, spans in context.once(_spans).items()}
 
 

@@ -99,6 +99,14 @@ def test_ranges_of_a_real_program_come_to_what_its_host_was_in() -> None:
     assert host["optimizer"] == pytest.approx(222, rel=0.02)
 
 
+@pytest.mark.real
+def test_of_a_host_that_is_steps_ahead_nobody_tells_its_time_in_a_step() -> None:
+    """The device works on the first step from 30.4 ms on, when the host has launched two of three; then the host waits 37.8."""
+    passes = real("mi300_resnet_ddp_checkpointing").summary.pass_time
+    assert {part.name for part in passes} >= {"forward", "backward"}
+    assert all(part.host_ms is None for part in passes)
+
+
 def test_what_autograds_engine_does_between_its_nodes_is_of_the_backward_pass(tmp_path: Path) -> None:
     """Two gradients that meet are added in the engine's thread, in no node: 500 us of the backward pass, which lasts 2500."""
     b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
