@@ -28,6 +28,8 @@ from advisor.record.steps import CALLS, OPTIMIZER, TURNS, Steps
 
 Method = Callable[..., Any]
 _CALL = torch.nn.Module._call_impl.__code__
+_OBSERVERS = frozenset({"ObserverBase", "FakeQuantizeBase"})
+"""Classes of torch.ao.quantization, by name: to import it takes a while."""
 
 
 class Hooks:
@@ -399,7 +401,7 @@ class Hooks:
         if self._steps is not None and (self._listening.here() or self._listens(module, self._steps)):
             if self._inside:
                 self._inside = _within_call(sys._getframe(1))
-            if self._inside:
+            if self._inside or (not self._call_depth and _observes(module)):
                 return
             if not self._call_depth:
                 loops = self._around(caller())
@@ -503,6 +505,14 @@ def _is_one(inputs: Any) -> bool:
     """Tell whether a module is given a batch of one."""
     first = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
     return first is not None and first.dim() > 1 and first.shape[0] == 1
+
+
+def _observes(module: Any) -> bool:
+    """Tell whether a module only looks at ranges: quantizing calls one for each weight, before the model is called at all."""
+    return any(
+        kind.__name__ in _OBSERVERS and kind.__module__.startswith(("torch.ao.", "torch.quantization"))
+        for kind in type(module).__mro__
+    )
 
 
 def _within_call(frame: FrameType | None) -> bool:

@@ -19,12 +19,14 @@ def gradients(
     stored: bool = False,
     shapes: bool = True,
     outputs: int = 0,
+    ahead: Sequence[Sequence[tuple[str, list[str]]]] = (),
     device: str | None = None,
     rest_us: float = 6000,
 ) -> TraceBuilder:
     """Steps of 6 ms of forward work, and passes from *roots* through two nodes of *us*, behind an operator that makes *vector*.
 
-    The first node joins the gradients of *outputs*, of which one is given and the others are zeros.
+    The first node joins the gradients of *outputs*, of which one is given and the others are zeros. *ahead* are for each pass
+    operators that it makes of that node's output first, the last called first, with what they are asked for.
     *differentiated*: each pass makes a graph, which a last pass runs for *us*; *stored*: the last of them stores a gradient.
     """
     b = TraceBuilder(device, host_us=2 if device else 0, record_shapes=shapes)
@@ -38,8 +40,23 @@ def gradients(
                     work(b, rest_us / 4, device)
             for turn, first in enumerate(roots):
                 with b.python("pde.py(19): derivative"):
+                    made = ahead[turn] if ahead else ()
+                    for place, (name, values) in reversed(list(enumerate(made))):
+                        with b.op(
+                            name,
+                            shapes=[SHAPE, *([[]] * (len(values) - 1))],
+                            values=values,
+                            seq=base + 70 + 10 * turn + place,
+                            us=1,
+                        ):
+                            pass
                     if vector:
                         with b.op(vector, shapes=[[512]], us=1):
+                            pass
+                    for place, (name, _) in enumerate(made):
+                        with b.backward(
+                            f"{name.removeprefix('aten::').title()}Backward0", base + 70 + 10 * turn + place, us=1
+                        ):
                             pass
                     with b.backward(root, base + first, us=1):
                         for _ in range(outputs - 1):
@@ -100,6 +117,13 @@ def outputs_in_turn() -> TraceBuilder:
     return gradients(roots=(3, 4, 3))
 
 
+# Each pass goes back from a sum of its own: of the same column of the same output.
+@fires(cost_ms=2.0, occurrences=4)
+def a_sum_of_its_own_for_each() -> TraceBuilder:
+    total, column = ("aten::sum", ["", ""]), ("aten::select", ["", "1", "0"])
+    return gradients(root="MmBackward0", ahead=[(total, column)] * 2)
+
+
 # What the second made for the last pass is spared as well: 1 ms more.
 @fires(cost_ms=3.0, occurrences=4)
 def differentiated_again() -> TraceBuilder:
@@ -124,6 +148,28 @@ def one_gradient() -> TraceBuilder:
 @quiet
 def one_gradient_that_is_differentiated() -> TraceBuilder:
     return gradients(roots=(3,), differentiated=True)
+
+
+@quiet
+def other_columns_of_one_output() -> TraceBuilder:
+    total = ("aten::sum", ["", ""])
+    return gradients(root="MmBackward0", ahead=[(total, ("aten::select", ["", "1", at])) for at in "01"])
+
+
+@quiet
+def a_sum_and_a_mean() -> TraceBuilder:
+    return gradients(root="MmBackward0", ahead=[((name, ["", ""]),) for name in ("aten::sum", "aten::mean")])
+
+
+@quiet
+def weighted_sums() -> TraceBuilder:
+    """Sums with weights that the recording does not tell: they may differ."""
+    return gradients(root="MmBackward0", ahead=[(("aten::sum", ["", ""]), ("aten::mul", ["", ""]))] * 2)
+
+
+@quiet
+def sums_of_outputs_of_an_unbind() -> TraceBuilder:
+    return gradients(root="UnbindBackward0", ahead=[(("aten::sum", ["", ""]),)] * 2)
 
 
 @quiet

@@ -248,6 +248,21 @@ def test_a_model_whose_calls_are_watched_can_be_copied_and_saved(tmp_path: Path,
     assert done.stdout == "False False\n"
 
 
+def test_ranges_that_quantizing_looks_at_are_no_steps(tmp_path: Path) -> None:
+    """An observer is a module, and quantizing calls one for each of the 30 weights, before anything calls the model."""
+    script = HEAD + (
+        "import warnings\nwarnings.filterwarnings('ignore')\n"
+        "model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(30)))\n"
+        "model = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)\n"
+        "with torch.inference_mode():\n    for _ in range(40): model(torch.ones(2, 4))\n"
+    )
+    done = record_script(script, tmp_path)
+    assert "recorded 5 steps" in done.stderr
+    names = [event["name"] for event in trace_in(tmp_path)["traceEvents"]]
+    assert names.count("quantized::linear_dynamic") == 5 * 30
+    assert "aten::aminmax" not in names
+
+
 def test_a_compiled_model_is_compiled_once_as_without_the_recorder(tmp_path: Path) -> None:
     script = HEAD + (
         "model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)), backend='eager', dynamic=False)\n"

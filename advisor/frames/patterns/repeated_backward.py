@@ -31,6 +31,12 @@ _JOINED = re.compile(r"(?:Unbind|Split|Chunk)\w*Backward\d*$")
 _JOINS, _ZEROS = re.compile(r"^aten::(?:cat|stack)$"), re.compile(r"^aten::(?:zeros|zeros_like|new_zeros)$")
 _FULL = re.compile(r"(?:^|: )\w+Backward\d*$")
 _PICK = re.compile(r"(?:Select|Unbind|Index)Backward\d*$")
+_LINEAR = re.compile(
+    r"^(?:Sum|Mean|Select|Slice|View|UnsafeView|Reshape|Squeeze|Unsqueeze|Expand|Transpose|Permute)Backward\d*$"
+)
+"""Nodes with one input whose gradient follows from that of their output, and from what their forward operator was asked for."""
+_TOTAL = re.compile(r"^(?:Sum|Mean)Backward")
+_MOST_AHEAD = 4
 _LEAST_SAMPLES = 4
 _MOST_PASSES = 20_000
 
@@ -113,9 +119,15 @@ class _Graphs:
         self.places = np.split(np.arange(len(runs.nodes)), runs.first[1:])
         stored = self.stored >= 0
         self.accumulates = np.bincount(runs.of[stored], minlength=len(runs)) > 0
-        self.root = np.array([self._root(places) for places in self.places], np.int64)
-        self.ones = self._of_ones()
         self._maker = self._makers()
+        _, of, count = np.unique(runs.key, return_inverse=True, return_counts=True)
+        once = count[of.ravel()] == 1
+        begun = [self._root(places, once) for places in self.places]
+        self.root = np.array([place for place, _ in begun], np.int64)
+        """Place of the node that each pass begins at, behind what it alone makes of that node's output; -1 for none."""
+        ahead = {made: number for number, made in enumerate(dict.fromkeys(made for _, made in begun))}
+        self._ahead = np.array([ahead[made] for _, made in begun], np.int64)
+        self.ones = self._of_ones()
         self.made = self._made_in()
 
     def again(self) -> list[_Again]:
@@ -147,14 +159,34 @@ class _Graphs:
 
     def _alike(self, number: int) -> Ints:
         """Earlier passes that begin at the same node, with ones."""
-        root = self.root
-        mine = (root >= 0) & (self.runs.key[root] == self.runs.key[root[number]]) & self.ones
-        return np.flatnonzero(mine[:number])
+        return np.flatnonzero(self._begins_alike(number)[:number] & self.ones[:number])
 
-    def _root(self, places: Ints) -> int:
-        """Place of the node that a pass begins at; -1 for none with a number."""
-        numbered = places[self.runs.key[places] >= 0]
-        return int(numbered[0]) if len(numbered) else -1
+    def _begins_alike(self, number: int) -> Bools:
+        """Flag the passes that begin at the same node as one of them, with the same made of its output."""
+        root, key = self.root, self.runs.key
+        alike: Bools = (root >= 0) & (key[root] == key[root[number]]) & (self._ahead == self._ahead[number])
+        return alike
+
+    def _root(self, places: Ints, once: Bools) -> tuple[int, tuple[tuple[int, int, int], ...]]:
+        """Place of the node that a pass begins at, -1 for none with a number, and the operators ahead of it.
+
+        These are run by no other pass (u.sum() of each call), but their gradient follows from what they are asked for: they are
+        told by their names, shapes and numbers.
+        """
+        numbered = places[self.runs.key[places] >= 0].tolist()
+        ahead: list[tuple[int, int, int]] = []
+        for place in numbered[: _MOST_AHEAD + 1]:
+            maker = self._maker[[place]]
+            kind = self._name(place).rpartition(": ")[2]
+            if not once[place] or maker[0] < 0 or not _LINEAR.match(kind):
+                return place, tuple(ahead)
+            asked = int(self.tree.context.op_column(maker, "concrete")[0])
+            words = (self.tree.texts(asked) or [])[1:]
+            # A sum of all is asked for nothing, a part for its number.
+            if not words or not (all(words) or _TOTAL.match(kind)):
+                return place, tuple(ahead)
+            ahead.append((int(self.tree.host.name[maker[0]]), int(self.tree.dims(maker)[0]), asked))
+        return (numbered[0] if numbered else -1), ()
 
     def _makers(self) -> Ints:
         """The forward operator that made each node, -1 where unknown.
@@ -220,7 +252,7 @@ class _Graphs:
 
     def _twice(self, number: int, own: Ints) -> _Again:
         runs = self.runs
-        count = int((runs.key[self.root] == runs.key[self.root[number]]).sum())
+        count = int(self._begins_alike(number).sum())
         if not self.accumulates[number]:
             return _Again(number, own, count, SAME)
         twin = int(self._alike(number)[0])
