@@ -35,7 +35,7 @@ SCHEMA = Schema(
              "unused-gradients (backward work behind the last gradient that an optimizer uses), unread-gradients (of parameters, "
              "in a program that updates none), dense-embedding (a gradient of "
              "all rows, of which few were read), long-convolution (computed directly), full-sort (of which few places are "
-             "read), rank-sort (whose order is compared with one number a row), expanded (an operator "
+             "read), rank-sort (whose order is compared with one number a row, and read at few places), expanded (an operator "
              "on equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a "
              "tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs that are summed), ordered-pairs (comparisons of all pairs, or a "
