@@ -139,8 +139,12 @@ def _read(tree: Tree, shapes: set[Shape]) -> set[Shape]:
     _, firsts = np.unique(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF, return_index=True)
     read = set[Shape]()
     for node in nodes[firsts].tolist():
-        listed = LISTED.match(tree.context.names[host.name[node]]) is not None
-        read.update(shape for shape in first_operand(tree, node, listed=listed) or () if shape in shapes)
+        name = tree.context.names[host.name[node]]
+        listed = LISTED.match(name) is not None or name.startswith("aten::_foreach")
+        operands = first_operand(tree, node, listed=listed)
+        if listed and operands is None:  # of a list of more than 30 tensors no shape is recorded: any may be in it
+            return shapes
+        read.update(shape for shape in operands or () if shape in shapes)
     return read
 
 
