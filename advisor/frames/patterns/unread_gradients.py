@@ -11,7 +11,7 @@ from advisor.frames import optimizers
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.passes import called_at, calls_between
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
-from advisor.frames.patterns.unused_gradients import Pass, backward_passes, zeroings
+from advisor.frames.patterns.unused_gradients import Pass, backward_passes, zero_fills
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand, recorded_updates
 from advisor.intervals import Ints, fetch
 from advisor.timeline.calls import BACKWARD, OP
@@ -90,17 +90,10 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
 
 def _piled(tree: Tree) -> tuple[list[tuple[Pass, list[int]]], set[Shape]] | None:
     """Return passes with the nodes that store what is added to the pass before and read by nothing, and the shapes of that."""
-    names, updated, cleared = tree.context.names, set[Shape](), set[Shape]()
-    if any(map(_COMPILED.search, names)):
+    other = _updated_or_cleared(tree)
+    if other is None:
         return None
-    if len(optimizers.nodes(tree.context)):
-        steps, zeroed = tree.context.once(recorded_updates), zeroings(tree)
-        if steps is None or len(steps) < _LEAST_PASSES or zeroed is None:
-            return None
-        updated = {shape for step in steps for shape in step.most}
-        cleared = {shape for one in zeroed for shape in one.shapes}
-    elif any(map(_UPDATES.search, names)):
-        return None
+    updated, cleared = other
     found = tree.once(backward_passes)
     if len(found) < _LEAST_PASSES:
         return None
@@ -115,6 +108,19 @@ def _piled(tree: Tree) -> tuple[list[tuple[Pass, list[int]]], set[Shape]] | None
     if len(rows) < _LEAST_PASSES:
         return None
     return rows, piled
+
+
+def _updated_or_cleared(tree: Tree) -> tuple[set[Shape], set[Shape]] | None:
+    """Return the shapes of what optimizers update, and of what is filled with zeros; None where something hides either."""
+    names = tree.context.names
+    if any(map(_COMPILED.search, names)):
+        return None
+    if not len(optimizers.nodes(tree.context)):
+        return None if any(map(_UPDATES.search, names)) else (set(), set())
+    steps, fills = tree.context.once(recorded_updates), [shapes for _, shapes in zero_fills(tree)]
+    if steps is None or len(steps) < _LEAST_PASSES or None in fills:
+        return None
+    return {shape for step in steps for shape in step.most}, {shape for shapes in fills for shape in shapes or ()}
 
 
 def _called_at(tree: Tree, first: Ints) -> Ints:

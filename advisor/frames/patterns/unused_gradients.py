@@ -76,7 +76,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     if not shapes or set(updated) - shapes:
         return None
     uses = _used_otherwise(tree, shapes)
-    events: list[Pass | Update | Zeroing] = [*passes, *steps, *(zeroings(tree, strict=False) or ())]
+    events: list[Pass | Update | Zeroing] = [*passes, *steps, *_zeroings(tree)]
     events.sort(key=lambda event: event.start)
     in_between = {shape: times[~_forward_runs(tree, times)] for shape, times in uses.items()}
     life = _Life(events, passes, updated, uses, in_between)
@@ -372,19 +372,18 @@ def _flags(tree: Tree, nodes: Ints) -> Bools:
     return flags
 
 
-def zeroings(tree: Tree, *, strict: bool = True) -> list[Zeroing] | None:
-    """Fills with zeros outside of backward passes and steps of optimizers, where their shapes are recorded.
-
-    None if *strict* and one of them, on a list that the profiler left out, does not show its shapes.
-    """
+def zero_fills(tree: Tree) -> list[tuple[int, list[Shape] | None]]:
+    """Start and shapes of each fill with zeros outside of backward passes and steps of optimizers; None where not recorded."""
     host = tree.host
     nodes = tree.ops(tree.codes_of(lambda name: _ZERO.match(name) is not None))
     nodes = nodes[~np.isin(host.attributes.phase[nodes], (BACKWARD, OPTIMIZER))]
     nodes = nodes[host.above(nodes, _flags(tree, nodes), HIGHEST) < 0]
-    found = [(int(host.start[node]), targets(tree, node)) for node in nodes.tolist()]
-    if strict and any(shapes is None for _, shapes in found):
-        return None
-    return [Zeroing(start, Counter(shapes)) for start, shapes in found if shapes]
+    return [(int(host.start[node]), targets(tree, node)) for node in nodes.tolist()]
+
+
+def _zeroings(tree: Tree) -> list[Zeroing]:
+    """Those fills whose shapes are recorded."""
+    return [Zeroing(start, Counter(shapes)) for start, shapes in zero_fills(tree) if shapes]
 
 
 def _used_otherwise(tree: Tree, shapes: set[Shape]) -> dict[Shape, Ints]:
