@@ -29,6 +29,8 @@ def forces(
     weight: int = 150,
     update: str = "",
     read: str = "aten::neg",
+    optimizer: list[list[int]] | None = None,
+    zeroed: bool = False,
     shapes: bool = True,
 ) -> TraceBuilder:
     """Steps of 3 ms: a layer's forward of 1 ms, the input's gradient of 1 ms; gradients of weight and bias of 150 and 40 us."""
@@ -57,6 +59,14 @@ def forces(
                 for shape in (WEIGHT, BIAS):
                     with b.op(update, shapes=[shape, shape, []]):
                         b.kernel("vectorized_elementwise_kernel<add>", us=10)
+            if optimizer:
+                with b.annotation("Optimizer.step#SGD.step"):
+                    for shape in optimizer:
+                        with b.op("aten::add_", shapes=[shape, shape, []]):
+                            b.kernel("vectorized_elementwise_kernel<add>", us=5)
+                if zeroed:
+                    with b.op("aten::_foreach_zero_", shapes=[[WEIGHT, BIAS]]):
+                        b.kernel("multi_tensor_apply_kernel", us=5)
             b.sync()
     return b
 
@@ -65,6 +75,22 @@ def forces(
 @fires(cost_ms=0.19, occurrences=3)
 def forces_by_a_backward_through_the_model() -> TraceBuilder:
     return forces()
+
+
+@fires(cost_ms=0.19, occurrences=3)
+def a_fixed_network_between_the_loss_and_what_is_trained() -> TraceBuilder:
+    return forces(optimizer=[POSITIONS])
+
+
+@quiet
+def an_optimizer_that_updates_them() -> TraceBuilder:
+    return forces(optimizer=[POSITIONS, WEIGHT, BIAS])
+
+
+@quiet
+def an_optimizer_that_clears_them() -> TraceBuilder:
+    """They may be those of another model, whose optimizer steps less often."""
+    return forces(optimizer=[POSITIONS], zeroed=True)
 
 
 @quiet

@@ -77,6 +77,42 @@ def test_what_a_copy_is_told_by(tmp_path: Path, each: list[tuple[str, str]], fou
     assert [row["detail"] for row in rows(each, tmp_path)] == found
 
 
+STORAGE = "site-packages/torch/storage.py(253): clone;site-packages/torch/storage.py(237): __deepcopy__;"
+PLAIN = "site-packages/torch/_tensor.py(134): __deepcopy__;/usr/lib/python3.11/copy.py(128): deepcopy;"
+NODE = "torch::autograd::AccumulateGrad"
+
+
+@pytest.mark.parametrize(
+    ("shape", "copies"), [pytest.param([8, 4], 2, id="a weight's"), pytest.param([8, 5], 0, id="a sample's")]
+)
+def test_tensors_of_a_state_are_known_by_the_shapes_of_gradients(tmp_path: Path, shape: list[int], copies: int) -> None:
+    b = TraceBuilder(None, host_us=0)
+    for number in range(2):
+        with b.step():
+            for _ in range(10):
+                for name, stack, sizes, us in (
+                    ("aten::copy_", STORAGE, [[128], [128], []], 4),
+                    ("aten::new_empty", PLAIN, [shape, []], 1),
+                    ("aten::set_", PLAIN, [[], []], 1),
+                ):
+                    b.idle(us=10)
+                    with b.op(name, shapes=sizes, us=us, args={"Call stack": stack + "train.py(50): main"}):
+                        pass
+            with b.op("aten::mm", shapes=[[2, 4], [4, 8]], seq=number, us=10):
+                pass
+            with b.backward("MmBackward0", number), b.op("aten::mm", shapes=[[8, 2], [2, 4]], us=10):
+                pass
+            with b.op(f"autograd::engine::evaluate_function: {NODE}"), b.op(NODE, shapes=[[8, 4]], us=1):
+                pass
+    table = advisor.read(str(b.write(tmp_path / "trace.json"))).frame("patterns")
+    found = table[table["kind"] == "copied-model"]
+    assert found["repeats"].tolist() == [10] * copies
+    assert found["detail"].tolist() == ["deepcopy"] * copies
+    # Ten times 6 us of operators, and 29 stretches of 10 us between them, of which ten times 4 us copy the numbers.
+    assert found["cost_ns"].tolist() == [350_000] * copies
+    assert found["part"].tolist() == pytest.approx([1 - 40 / 350] * copies, abs=1e-5)
+
+
 def test_other_operators_end_a_copy(tmp_path: Path) -> None:
     assert rows(CLONED, tmp_path, between="aten::relu") == []
     assert [row["repeats"] for row in rows(CLONED, tmp_path, between="aten::relu", parameters=16)] == [8] * 4

@@ -52,3 +52,48 @@ def test_of_a_convolutions_backward_the_filters_gradient_goes() -> None:
 @pytest.mark.parametrize("habit", ["anew", "clipped"])
 def test_gradients_that_are_cleared_or_looked_at_may_be_read(habit: str) -> None:
     assert not len(attacked(**{habit: True}))
+
+
+def fixed_in_a_loss(*, mask: str = "[True, True, True]", clipped: int = 0) -> pd.DataFrame:
+    """Three steps on the CPU: backward of a fixed convolution (400 us), and then of a bias that an optimizer updates."""
+    b = TraceBuilder(None, host_us=0)
+    bias = [1, 32, 28, 28]
+    for number in range(3):
+        with b.step():
+            with b.op("aten::conv2d", shapes=[IMAGES, WEIGHT], seq=number, us=500):
+                pass
+            with b.backward("ConvolutionBackward0", number):
+                values = [""] * 10 + [mask]
+                shapes = [[16, 64, 28, 28], IMAGES, WEIGHT, *([] for _ in range(8))]
+                with b.op("aten::convolution_backward", shapes=shapes, values=values, us=400):
+                    pass
+            for shape, added in ((WEIGHT, True), (bias, False)):
+                name = "torch::autograd::AccumulateGrad"
+                outer, inner = b.op(f"autograd::engine::evaluate_function: {name}"), b.op(name, shapes=[shape])
+                with outer, inner, b.op("aten::add_" if added else "aten::detach", shapes=[shape, shape, []], us=20):
+                    pass
+            if clipped:
+                with b.op(
+                    "aten::_foreach_norm", shapes=[[WEIGHT, bias], [], []] if clipped < 31 else [[], [], []], us=5
+                ):
+                    pass
+            with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_", shapes=[bias, bias, []], us=5):
+                pass
+    rows = trace_of(b.to_json()).patterns
+    return rows[rows["kind"] == "unread-gradients"]
+
+
+@pytest.mark.parametrize(
+    ("mask", "kept"), [("[True, True, True]", 200), ("[False, True, True]", 0)], ids=["half", "weights alone"]
+)
+def test_of_a_convolutions_backward_on_the_cpu_half_goes(mask: str, kept: int) -> None:
+    rows = fixed_in_a_loss(mask=mask)
+    # 400 us of the convolution and 20 that add its gradient to the one before.
+    assert rows["cost_ns"].tolist() == [420_000] * 3
+    assert rows["repeats"].tolist() == [1] * 3
+    assert rows["part"].tolist() == pytest.approx([1 - kept / 420] * 3, abs=1e-5)
+
+
+@pytest.mark.parametrize("tensors", [2, 40])
+def test_gradients_that_are_clipped_in_a_list_may_be_read(tensors: int) -> None:
+    assert not len(fixed_in_a_loss(clipped=tensors))

@@ -103,14 +103,15 @@ def _fixed(tree: Tree, nodes: Ints, ns: float) -> Floats:
 
 
 def rank_sorts(tree: Tree) -> Occurrences | None:
-    """One row per argsort of whose order the program asks nothing but where one place of each row came to stand.
+    """One row per sort of whose order the program asks where one place of each row came to stand, and at most its first places.
 
-    The comparison of the order with a number a row tells it. ``length`` is what it sorts; the part that is spared is
-    :data:`_COUNTED`: the rank is one more than how many values are larger, which is one pass.
+    The comparison of the order with a number a row tells the first. ``length`` is what it sorts; the part that is spared is
+    :data:`_COUNTED`: the rank is one more than how many values are larger, which is one pass. Where places of the order are
+    read as well, ``repeats`` are these (else 1), and the part is what a selection of them spares.
     """
     host = tree.host
     nodes = _sorts(tree)
-    nodes = nodes[tree.codes_of("aten::argsort".__eq__)[host.name[nodes]] & ~_within(tree, nodes)]
+    nodes = nodes[~_within(tree, nodes)]
     if not 0 < len(nodes) <= _MOST:
         return None
     sorted_ = [
@@ -127,16 +128,51 @@ def rank_sorts(tree: Tree) -> Occurrences | None:
     if not len(nodes):
         return None
     row, behind = _behind(tree, nodes)
-    use, _ = _uses(tree, row, kinds, behind)
-    whole = np.flatnonzero(np.isin(use, (INDICES, OF_INDICES)))
+    use, places = _uses(tree, row, kinds, behind)
+    whole = np.flatnonzero(use == INDICES)
     asked = np.array([_asks(tree, kinds[row[at]], int(behind[at])) for at in whole.tolist()], np.bool_)
-    ranks = (summed(row[whole], 1, len(nodes)) > 0) & (summed(row[whole], (~asked).astype(np.int64), len(nodes)) == 0)
-    length = np.array([shape[dim] for shape, dim in kinds], np.int64)[ranks]
-    nodes = nodes[ranks]
-    part = np.full(len(nodes), _COUNTED)
+    length = np.array([shape[dim] for shape, dim in kinds], np.int64)
+    sliced = (use == OF_INDICES) & (places != _MIDDLE)
+    read = summed(row[sliced], places[sliced], len(nodes))
+    other = summed(row[whole], (~asked).astype(np.int64), len(nodes))
+    other += summed(row, (use == OF_INDICES) & ~sliced, len(nodes))
+    other += summed(row, _takes_values(tree, nodes, row, behind, use).astype(np.int64), len(nodes))
+    ranks = (summed(row[whole], 1, len(nodes)) > 0) & (other == 0) & (_WIDEST * read <= length)
     if not tree.context.cpu_program:
-        part = np.maximum(part - _fixed(tree, nodes, _GPU_COUNT), 0)
-    return _occurrences(tree, "rank-sort", nodes, nodes, length, np.ones(len(nodes), np.int64), part.tolist())
+        ranks &= (read == 0) | (length > _IN_BLOCK)
+    nodes, length, read = nodes[ranks], length[ranks], read[ranks]
+    if tree.context.cpu_program:
+        part = np.array([spared(*one) if one[1] else _COUNTED for one in zip(length, read, strict=True)])
+    else:
+        part = _COUNTED - _fixed(tree, nodes, _GPU_COUNT)
+        selected = part - _SELECTED - read / length - _fixed(tree, nodes, _GPU_TOPK)
+        part = np.maximum(np.where(read == 0, part, selected), 0)
+    return _occurrences(tree, "rank-sort", nodes, nodes, length, np.maximum(read, 1), part.tolist())
+
+
+def _takes_values(tree: Tree, nodes: Ints, row: Ints, behind: Ints, use: Ints) -> Bools:
+    """Flag the operators behind a sort that may take its values: those that take as many numbers of the type it sorts.
+
+    An argsort hands on no values, and what tells the places of an order are truth values, or numbers that a conversion made
+    of them for the next operator. The scores of the next step, which are as many, are others.
+    """
+    step_of, start = tree.context.recording.host_step_of, tree.host.start
+    sorting = ~tree.codes_of("aten::argsort".__eq__)[tree.host.name[nodes]]
+    types = tree.context.op_column(nodes, "types").tolist()
+    sorted_ = [(tree.words(code) or [_UNKNOWN])[0] for code in types]
+    found = np.isin(use, (VALUES, OF_VALUES)) & sorting[row] & (step_of(start[behind]) == step_of(start[nodes])[row])
+    found &= ~tree.codes_of(lambda name: _SORT.match(name) is not None)[tree.host.name[behind]]
+    converts = tree.codes_of("aten::to".__eq__)[tree.host.name[behind]]
+    truths = -1
+    for at in np.flatnonzero(found | converts).tolist():
+        words = tree.words(int(tree.context.op_column(behind[at : at + 1], "types")[0])) or [_UNKNOWN]
+        if converts[at]:
+            truths = int(row[at]) if words[0] == "bool" else truths
+            continue
+        found[at] = (sorted_[row[at]] in words or _UNKNOWN in (sorted_[row[at]], *words)) and truths != row[at]
+        truths = -1
+    flags: Bools = found
+    return flags
 
 
 def _asks(tree: Tree, kind: tuple[Shape, int], node: int) -> bool:
@@ -145,9 +181,10 @@ def _asks(tree: Tree, kind: tuple[Shape, int], node: int) -> bool:
     at = np.array([node])
     if tree.context.names[tree.host.name[node]] not in ("aten::eq", "aten::__eq__"):
         return False
-    operands = tree.shapes.operands(int(tree.dims(at)[0]))
+    operands = tree.shapes.operands(int(tree.dims(at)[0]))[:2]
     one = (*shape[:dim], 1, *shape[dim + 1 :])
-    return len(operands) > 1 and operands[0] == shape and operands[1] in (one, one[dim:], (1,) * len(shape))
+    numbers = {one, one[dim:], (1,) * len(shape), ()}
+    return len(operands) == 2 and shape in operands and operands[operands[0] == shape] in numbers
 
 
 def quantile_sorts(tree: Tree) -> Occurrences | None:

@@ -372,14 +372,18 @@ def _flags(tree: Tree, nodes: Ints) -> Bools:
     return flags
 
 
-def _zeroings(tree: Tree) -> list[Zeroing]:
-    """Fills with zeros outside of backward passes and steps of optimizers, where their shapes are recorded."""
+def zero_fills(tree: Tree) -> list[tuple[int, list[Shape] | None]]:
+    """Start and shapes of each fill with zeros outside of backward passes and steps of optimizers; None where not recorded."""
     host = tree.host
     nodes = tree.ops(tree.codes_of(lambda name: _ZERO.match(name) is not None))
     nodes = nodes[~np.isin(host.attributes.phase[nodes], (BACKWARD, OPTIMIZER))]
     nodes = nodes[host.above(nodes, _flags(tree, nodes), HIGHEST) < 0]
-    found = [(int(host.start[node]), targets(tree, node)) for node in nodes.tolist()]
-    return [Zeroing(start, Counter(shapes)) for start, shapes in found if shapes]
+    return [(int(host.start[node]), targets(tree, node)) for node in nodes.tolist()]
+
+
+def _zeroings(tree: Tree) -> list[Zeroing]:
+    """Those fills whose shapes are recorded."""
+    return [Zeroing(start, Counter(shapes)) for start, shapes in zero_fills(tree) if shapes]
 
 
 def _used_otherwise(tree: Tree, shapes: set[Shape]) -> dict[Shape, Ints]:
