@@ -24,7 +24,7 @@ from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 from advisor.record.labels import Labels
 from advisor.record.masks import Masks
-from advisor.record.places import caller
+from advisor.record.places import caller, synchronizes
 from advisor.record.unchanged import Compared, Note
 from advisor.record.zeros import ZeroFactors
 
@@ -137,6 +137,7 @@ class Constants:
         self._decomposed = Factors(torch)
         self._compared = Compared(torch, trains)
         self._spent = self._began = 0.0
+        self._in_group = False
 
     def start(self) -> None:
         """Begin to watch a step, on this thread; nothing where the program has modes of its own."""
@@ -145,6 +146,8 @@ class Constants:
         self._operators, self._made, self._spent = [], {}, 0.0
         self._hold_buffers()
         self._compared.begin()
+        distributed = self._torch.distributed
+        self._in_group = bool(distributed.is_available() and distributed.is_initialized())
         self._mode = _mode(self._torch, self._see)
         self._torch._C._push_on_torch_dispatch_stack(self._mode)
         self._began = time.perf_counter()
@@ -267,7 +270,11 @@ class Constants:
     def _noted(self, kind: _Kind, args: Any, kwargs: Any) -> Note | None:
         """Note an operator for the comparison of steps, which may fail by itself."""
         try:
-            return self._compared.before(kind.name, kind.usable, args, kwargs, sys._getframe(3))
+            frame = sys._getframe(3)
+            note = self._compared.before(kind.name, kind.usable, args, kwargs, frame)
+            if note is not None and self._in_group and synchronizes(frame):
+                note.free = True  # cpu/buffer-sync tells of it, and what it copies may change
+            return note
         except Exception:  # noqa: BLE001  (as above)
             self._compared.fail()
             return None
@@ -286,7 +293,9 @@ class Constants:
         for place in kind.writes:
             value = kwargs.get(place) if isinstance(place, str) else args[place] if place < len(args) else None
             written += [part for part in _leaves(value) if isinstance(part, self._torch.Tensor)]
-        operator = _Operator(caller(sys._getframe(3)), kind.name, mark, kind.fills or kind.view)
+        frame = sys._getframe(3)
+        at = ("", 0) if self._in_group and synchronizes(frame) else caller(frame)
+        operator = _Operator(at, kind.name, mark, kind.fills or kind.view)
         if kind.fills or kind.view:
             operator.fills = all(each.fills for each in read)
         return operator, kind, read, written

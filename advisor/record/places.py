@@ -15,6 +15,9 @@ from types import FrameType
 from advisor.privacy import clean_path
 
 _PACKAGES = ("site-packages/", "dist-packages/")
+_DDP = "torch/nn/parallel/distributed.py"
+_SYNCS = frozenset({"_sync_buffers", "_sync_module_buffers"})
+"""Functions of DistributedDataParallel that broadcast buffers, before a forward pass or behind it."""
 _DERIVATIVES = tuple(
     folder + path for folder in ("", *_PACKAGES) for path in ("torch/autograd/", "torch/_functorch/", "torch/func/")
 )
@@ -111,6 +114,18 @@ def caller(frame: FrameType | None) -> tuple[str, int]:
             return path, frame.f_lineno
         frame = frame.f_back
     return "", 0
+
+
+def synchronizes(frame: FrameType | None) -> bool:
+    """Tell whether DistributedDataParallel calls at *frame* to broadcast buffers: it does so whatever they hold."""
+    while frame is not None:
+        path, is_own = trace_path(frame.f_code.co_filename)
+        if is_own:
+            return False
+        if path.endswith(_DDP) and frame.f_code.co_name in _SYNCS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def derives(frame: FrameType | None) -> bool:

@@ -76,6 +76,43 @@ def most_of_it_is_kept() -> TraceBuilder:
     return training(mul(), mul(), cut(VOLUME, 0))
 
 
+PLATE = [3, 160, 160]
+GRAY: Call = ("aten::mean", [PLATE, [], [], []], ["float", *["ScalarList", "Scalar", ""]], ["", "[0]", "True", ""], 500)
+BLEND: Call = ("aten::lerp", [[1, 160, 160], PLATE, []], ["float", "float", "Scalar"], ["", "", "0.5"], 1000)
+
+
+# 76,800 elements of which 64 by 64 of 160 by 160 places are kept; the mean of the channels is one of each place.
+@fires(occurrences=4)
+def a_picture_whose_saturation_is_changed() -> TraceBuilder:
+    return training(mul(shape=PLATE), GRAY, BLEND, cut(PLATE, 1, 64), cut([3, 64, 160], 2, 64))
+
+
+@fires(occurrences=4)
+def gray_values_by_weights_of_each_channel() -> TraceBuilder:
+    parts: Call = ("aten::unbind", [PLATE, []], ["float", "Scalar"], ["", "0"], 5)
+    added: Call = ("aten::add", [[160, 160], [160, 160], []], ["float", "float", "Scalar"], ["", "", "1"], 200)
+    return training(mul(shape=PLATE), parts, added, BLEND, cut(PLATE, 1, 64), cut([3, 64, 160], 2, 64))
+
+
+# Contrast takes the mean of all gray values.
+@quiet
+def a_picture_whose_contrast_is_changed() -> TraceBuilder:
+    gray: Call = ("aten::mean", [[1, 160, 160], []], ["float", ""], ["", ""], 100)
+    return training(mul(shape=PLATE), GRAY, gray, BLEND, cut(PLATE, 1, 64), cut([3, 64, 160], 2, 64))
+
+
+@quiet
+def a_mean_of_each_channel() -> TraceBuilder:
+    mean: Call = (
+        "aten::mean",
+        [PLATE, [], [], []],
+        ["float", *["ScalarList", "Scalar", ""]],
+        ["", "[1, 2]", "True", ""],
+        100,
+    )
+    return training(mul(shape=PLATE), mean, mul(shape=PLATE), cut(PLATE, 1, 64), cut([3, 64, 160], 2, 64))
+
+
 # A blur takes neighbours: the whole, or a margin, is needed.
 @quiet
 def a_blur_stands_between() -> TraceBuilder:

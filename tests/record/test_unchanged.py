@@ -249,3 +249,34 @@ def test_weights_that_autocast_converts_in_each_call(mode: Any) -> None:
             return image(torch.rand(4, 16)).argmax(1)
 
     assert watched(step) == []
+
+
+def test_buffers_that_ddp_broadcasts_are_no_repetition(tmp_path: Path) -> None:
+    """They are copied to a flat tensor and back in each forward, and never change: that is DDP's, and no line's."""
+    dist = torch.distributed
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+
+        class Model(nn.Module):  # type: ignore[misc]  # torch is not typed here
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("table", torch.rand(256, 64))
+                self.register_buffer("window", torch.rand(64))
+                self.layer = nn.Linear(64, 4)
+
+            def forward(self, x: Any) -> Any:
+                return self.layer(x)
+
+        model = nn.parallel.DistributedDataParallel(Model())
+        watch = constants.Constants(torch, lambda: True)
+        copies = []
+        for _ in range(3):
+            watch.start()
+            model(torch.rand(8, 64)).sum().backward()
+            copies += [each for each in watch._operators if each.name == "aten::cat"]
+            watch.stop()
+    finally:
+        dist.destroy_process_group()
+    assert copies  # the broadcast was watched
+    assert watch.unchanged == ()
+    assert watch.found == ()

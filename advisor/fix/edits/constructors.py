@@ -154,7 +154,12 @@ def _is(source: Source, value: cst.BaseExpression, names: re.Pattern[str]) -> bo
 
 EDITS = (
     Edit("bucket-views", "Let gradients be views of DDP's buckets", ("distributed/bucket-copies",), _views),
-    Edit("broadcast-buffers", "Switch DDP's broadcast of buffers off", ("gpu-idle/buffer-sync",), _buffers),
+    Edit(
+        "broadcast-buffers",
+        "Switch DDP's broadcast of buffers off",
+        ("gpu-idle/buffer-sync", "cpu/buffer-sync"),
+        _buffers,
+    ),
     Edit("validate-args", "Make distributions without checks", ("gpu-idle/distribution-checks",), _unchecked),
     # Without it fewer random numbers are drawn: all layers behind it begin with other weights.
     Edit(

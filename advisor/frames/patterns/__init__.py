@@ -72,7 +72,8 @@ SCHEMA = Schema(
              "the CPU), separate-projections (layers of one input, one after the other, in inference on a GPU: queries, keys and "
              "values, or a gate and what it gates), fresh-memory (that the system has just given, which an operator on the CPU "
              "is the first to write; or that is given back), pickled-exchange (of Python objects of 64 kB or more among "
-             "ranks on the CPU), expanded-table (of vectors that each pair looks up for a product; on the CPU)"),
+             "ranks on the CPU), expanded-table (of vectors that each pair looks up for a product; on the CPU), buffer-sync "
+             "(which DistributedDataParallel broadcasts before a forward, on the CPU)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -137,7 +138,7 @@ SCHEMA = Schema(
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; of the largest object of a "
-                "pickled-exchange; of fresh-memory what is given "
+                "pickled-exchange; of the flat tensors of a buffer-sync; of fresh-memory what is given "
                 "anew; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied, of prompts of "
                 "an uncached-prefix; NULL where unknown"),

@@ -10,6 +10,7 @@ import numpy as np
 from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.attention_copies import attention_copies
+from advisor.frames.patterns.buffer_sync import buffer_syncs
 from advisor.frames.patterns.cast_weights import cast_weights
 from advisor.frames.patterns.class_loop import class_loops
 from advisor.frames.patterns.compiled import copied_in_compiled_code
@@ -114,6 +115,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     growing_prefixes,
     growing_histories,
     pickled_exchanges,
+    buffer_syncs,
     copied_models,
     separate_heads,
     separate_layers,

@@ -42,9 +42,14 @@ _PARTED = re.compile(r"^aten::(?:unbind|\w*split\w*|chunk|unfold|as_strided|diag
 _CUTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 """Picks that are views: of an image, one for each dimension that is cut."""
 _SILENT = re.compile(r"^(?:aten::)?(?:lift_fresh|detach_?|alias|empty_like|expand_as|is_\w+|result_type|item)$")
-NONE, ELEMENTS, ROWS, PICK, USE = range(5)
+_REDUCES = re.compile(r"^aten::(?:mean|sum|amax|amin|prod|std|var|unbind)$")
+"""Reductions over dimensions that are named, and their parts one by one: of channels, they work on each place by itself."""
+NONE, ELEMENTS, ROWS, PICK, USE, CHANNELS = range(6)
 _LEAST = 1 << 18
 """Elements of a tensor from which the operators on it are looked at: 1 MB of single precision."""
+_LEAST_SAMPLE = 1 << 16
+"""The same of a sample that a DataLoader makes: many of them are waited for in a step. An operator on so many takes ten times as
+long as the call of it."""
 _WIDEST = 4
 _MOST, _MOST_SIZES, _LONGEST = 2_000_000, 60, 40
 _NEAR = 12
@@ -58,6 +63,7 @@ class _Found:
     chain: list[int]
     picks: list[int]
     share: float
+    size: int
 
 
 @dataclass(eq=False)
@@ -77,7 +83,8 @@ def late_picks(tree: Tree) -> Occurrences | None:
     used whole.
     """
     picked = tree.context.once(_picked_late)
-    return _occurrences(tree, picked.found, picked.nodes) if picked.found else None
+    found = [one for one in picked.found if one.size >= _LEAST]
+    return _occurrences(tree, found, picked.nodes) if found else None
 
 
 def _picked_late(context: Context) -> _Picked:
@@ -100,7 +107,9 @@ def _search(tree: Tree) -> tuple[list[_Found], Ints]:
     if not len(picks) or len(nodes) > _MOST:
         return [], nodes
     large = tree.shapes.column(tree.dims(picks), lambda shapes: size_of(shapes[0]) if shapes else -1)
-    sizes = distinct(large[large >= _LEAST]).tolist()
+    sizes = distinct(large[large >= _LEAST_SAMPLE]).tolist()
+    if len(sizes) > _MOST_SIZES:
+        sizes = [size for size in sizes if size >= _LEAST]
     if not 0 < len(sizes) <= _MOST_SIZES:
         return [], nodes
     nodes = nodes[np.lexsort((host.start[nodes], host.thread[nodes]))]
@@ -244,13 +253,16 @@ class _Calls:
             return None
         if (role[low:place] == ROWS).any() and not all(rows for _, rows in taken):
             return None
+        if not all(self._by_place(int(one), int(at[place])) for one in chain[role[low:place] == CHANNELS]):
+            return None
         grids = [grid for one in chain.tolist() if (grid := self._grid(int(one))) is not None]
-        return _Found(sorted({*nodes[chain].tolist(), *grids}), nodes[picks].tolist(), share)
+        return _Found(sorted({*nodes[chain].tolist(), *grids}), nodes[picks].tolist(), share, size)
 
     def _extent(self, at: Ints, role: Ints, place: int, step: Ints) -> tuple[int, int]:
         """Return where the operators begin that make what is picked at *place*, and where its picks end."""
         low = high = place
-        while low > 0 and place - low < _LONGEST and role[low - 1] in (ELEMENTS, ROWS) and step[low - 1] == step[place]:
+        made = (ELEMENTS, ROWS, CHANNELS)
+        while low > 0 and place - low < _LONGEST and role[low - 1] in made and step[low - 1] == step[place]:
             low -= 1
         # What is written in place was there before.
         while low < place and self.names[self.of[at[low]]].endswith("_"):
@@ -285,6 +297,8 @@ class _Calls:
             return PICK if sizes[0] == size and self._is_of(kind, size, word) else NONE
         if _NORM.match(name) and self._of_rows(kind):
             return ROWS
+        if sizes[0] == size and self._reduced(kind):
+            return CHANNELS
         silent = (is_view(name) and not _PARTED.match(name)) or _SILENT.match(name)
         return NONE if silent or not self._is_of(kind, size, word) else USE
 
@@ -300,6 +314,43 @@ class _Calls:
         texts, width = self.tree.texts(self.kinds[kind][3]), len(self.operands[kind][0])
         dim = numbers(texts, 2)
         return texts is not None and dim in ((-1,), (width - 1,)) and texts[3:4] == ["True"]
+
+    def _reduced(self, kind: int) -> frozenset[int]:
+        """Return the dimensions of its operand that a reduction is over; none for others, and where none are named."""
+        width = len(self.operands[kind][0])
+        dims = numbers(self.tree.texts(self.kinds[kind][3]), 1) if _REDUCES.match(self.names[kind]) else None
+        return frozenset(dim % width for dim in dims or () if -width <= dim < width)
+
+    def _by_place(self, at: int, pick: int) -> bool:
+        """Tell whether a reduction is over dimensions that are not cut, and what takes its result works on each place as well."""
+        kind = int(self.of[at])
+        shape, dims = self.operands[kind][0], self._reduced(kind)
+        cut = self._cut_dims(pick)
+        if not cut or cut & dims:
+            return False
+        left = math.prod(length for dim, length in enumerate(shape) if dim not in dims)
+        for behind in range(at + 1, min(pick + _LONGEST, len(self.nodes))):
+            other = int(self.of[behind])
+            name = self.names[other]
+            if left in self.sizes[other] and not (_ELEMENTS.match(name) or is_view(name) or _SILENT.match(name)):
+                return False
+        return True
+
+    def _cut_dims(self, at: int) -> frozenset[int]:
+        """Return the dimensions that views cut, one behind the other; none where one of them takes a dimension away."""
+        shape, dims = self.operands[int(self.of[at])][0], set()
+        while at < len(self.nodes):
+            kind = int(self.of[at])
+            left = self._left(kind) if self.operands[kind][:1] == (shape,) else None
+            if left is None:
+                break
+            if len(left) < len(shape):
+                return frozenset()
+            if left != shape:
+                dims.add(self._along(kind))
+            shape = left
+            at += 1
+        return frozenset(dims)
 
     def _taken(self, at: int, word: str) -> tuple[int, bool]:
         """Elements that a pick takes, and whether they are whole rows (of the last dimension); all of them where unknown."""
