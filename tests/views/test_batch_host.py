@@ -1,4 +1,4 @@
-"""What the host does in a batch of a serving engine. Worked by hand."""
+"""The host's work in a batch of a serving engine, worked out by hand."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from advisor.frames.patterns.dense_embedding import MILLION, Floats
+from advisor.frames.patterns.dense_embedding import Floats
 from advisor.frames.patterns.growing_prefix import (
     LAYERS,
     PRODUCTS,
@@ -28,11 +28,10 @@ from advisor.frames.patterns.growing_prefix import (
 )
 from advisor.frames.patterns.loop import items_of
 from advisor.frames.patterns.operands import numbers
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
-from advisor.frames.patterns.turns import JOINS, LEAST
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
+from advisor.frames.patterns.turns import JOINS, LEAST, owned
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
-from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
 _SLICE = "aten::slice"
@@ -56,7 +55,7 @@ def growing_histories(tree: Tree) -> Occurrences | None:
     found = [one for one in _loops(tree) if int(one.nodes[0, 0]) not in begun and _carries(one)]
     if not found:
         return None
-    host, count = tree.host, len(found)
+    host = tree.host
     own, rate = np.full(host.size, -1, np.int64), np.zeros(host.size)
     alike: dict[tuple[int, ...], list[int]] = {}
     for row, one in enumerate(found):
@@ -72,11 +71,7 @@ def growing_histories(tree: Tree) -> Occurrences | None:
     source = np.full(host.size, -1, np.int64)
     source[marked] = marked
     of = host.with_backward(source)[tree.context.op_rows]
-    mine = of[of >= 0]
-    ops = Pairs(own[mine], np.flatnonzero(of >= 0))
-    cost = tree.context.ledger.cost(len(tree.context.op_rows), *OWNED).astype(np.float64)[ops.index]
-    whole, gone = (np.bincount(ops.row, cost * part, count) for part in (1.0, rate[mine]))
-    order = np.argsort(ops.row, kind="stable")
+    ops, _, part = owned(tree, of, own, rate, len(found), led=False)
     node = np.array([one.nodes[0, 0] for one in found], np.int64)
     return Occurrences(
         kind="growing-history",
@@ -85,12 +80,12 @@ def growing_histories(tree: Tree) -> Occurrences | None:
         end=host.end[np.array([one.nodes[-1, -1] for one in found])],
         inside=NOTHING,
         own=NOTHING,
-        ops=Pairs(ops.row[order], ops.index[order]),
+        ops=ops,
         user=_called_at(tree, found),
         figures={
             "repeats": np.array([one.count for one in found], np.int64),
             "length": np.array([one.ends[-1] for one in found], np.int64),
-            "part": np.rint(gone / np.maximum(whole, 1) * MILLION).astype(np.int64),
+            "part": part,
             "dims": tree.dims(node),
         },
         details=["recurrent" if _recurrent(one) else "attention" for one in found],

@@ -18,7 +18,7 @@ from advisor.frames import operator_calls
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.loop import items_of, runs
 from advisor.frames.patterns.operands import leading, numbers
-from advisor.frames.patterns.tree import Pairs, Tree, size_of
+from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct, summed
 from advisor.timeline.ledger import OWNED
@@ -181,14 +181,15 @@ def _found(tree: Tree, items: Ints, token: Ints) -> list[Turns]:
     ]
 
 
-def owned(tree: Tree, of: Ints, own: Ints, rate: Floats, count: int) -> tuple[Pairs, Pairs, Ints]:
+def owned(tree: Tree, of: Ints, own: Ints, rate: Floats, count: int, *, led: bool = True) -> tuple[Pairs, Pairs, Ints]:
     """Rows of `ops` that *count* loops own, the Python that leads to them, and the part of both that goes, in millionths.
 
     *of* is the node that each row of `ops` belongs to, -1 for none; *own* and *rate* are the loop of a node, and what goes of it.
+    Where not *led* the Python stays, and is in none of them: the same calls are made, on less.
     """
     mine = of[of >= 0]
     ops = Pairs(own[mine], np.flatnonzero(of >= 0))
-    python = leading(tree, ops)
+    python = leading(tree, ops) if led else NOTHING
     cost = _cost(tree, ops, python)
     whole, kept = (np.bincount(ops.row, cost * part, count) for part in (1.0, rate[mine]))
     order = np.argsort(ops.row, kind="stable")
