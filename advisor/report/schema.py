@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,7 +55,8 @@ def schema(name: str) -> dict[str, Any]:
     for definition in definitions.values():
         for part in (definition, *definition.get("properties", {}).values()):
             if "description" in part:
-                part["description"] = part["description"].replace("None", "null")
+                # Before 0.23 msgspec leaves docstrings as they are indented.
+                part["description"] = cleandoc(part["description"]).replace("None", "null")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": document.title,

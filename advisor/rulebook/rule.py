@@ -113,7 +113,7 @@ Share = Annotated[float, Meta(gt=0, le=1, extra={"must": "a share of the time, o
 Part = Annotated[float, Meta(ge=0, le=1, extra={"must": "a share of the matched time, 0 to 1"})]
 _LEVELS = {
     "properties": {key: {"type": "number", "exclusiveMinimum": 0, "maximum": 1} for key in SEVERITIES},
-    "propertyNames": {"enum": SEVERITIES},
+    "propertyNames": {"enum": sorted(SEVERITIES)},  # as msgspec itself writes them from 0.23 on
 }
 Levels = Annotated[dict[Severity, Share], Meta(extra_json_schema=_LEVELS)]
 LimitName = Annotated[str, Meta(pattern=r"^(?!(?:steps|window_ns)$)[a-z][a-z0-9_]*$", extra={"must": _NAME})]
