@@ -15,7 +15,7 @@ Names are imported when they are used: ``import advisor`` alone is cheap.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # that of typing would have to be read first, and whatever is read first meets Ctrl-C
 
 __all__ = [
     "AdvisorError",
@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from advisor.errors import AdvisorError, TraceError
     from advisor.gating.run import gate
     from advisor.pipeline import analyze, analyze_many

@@ -24,6 +24,7 @@ from advisor import files
 from advisor.errors import UsageError, nearest
 from advisor.hardware import Hardware
 from advisor.privacy import excerpt, without_home
+from advisor.regex import regex
 from advisor.results.analysis import Severity
 from advisor.results.judgement import Level
 from advisor.rulebook.former import note, renamed
@@ -34,9 +35,9 @@ from advisor.views.metrics import METRICS
 DEFAULT_CACHE_GB = 4.0
 MOST_BYTES = 1 << 20
 _LONGEST = 550
-_BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
+_BARE_ID = regex(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
 _FORM = r"^\s*([a-z_][a-z0-9_.\-/]*)\s*(>=|<=|==|>|<)\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$"
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e\d+)?")
+_NUMBER = regex(r"\d+(?:\.\d+)?(?:e\d+)?")
 _SUMMARY = (
     "gpu_busy_share", "sm_efficiency", "achieved_occupancy", "tensor_core_share", "peak_memory_bytes", "step_ms", "steps",
 )  # fmt: skip

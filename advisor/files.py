@@ -10,7 +10,6 @@ import contextlib
 import errno
 import functools
 import os
-import re
 import secrets
 import stat
 import time
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from advisor.errors import UsageError
+from advisor.regex import regex
 
 BEGUN = ".advisor-"
 """Begin of the names of files that are being written."""
@@ -31,7 +31,7 @@ _DEVICES = ("/dev/", "/proc/")
 _PARTS = 64
 _PART = r"(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')"
 # A dotted key costs a parser the square of its parts, in time and in memory: 40 kB of dots are 2 GB.
-_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{_PARTS}}}")
+_LONG_KEY = regex(rf"(?<![\w-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{_PARTS}}}")
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 
 from advisor import rulebook
 from advisor.engine.run import Outcome, chosen, run
+from advisor.errors import TraceError
 from advisor.frames import FRAMES
 from advisor.frames.rank_waits import rank_waits
 from advisor.frames.values import records
@@ -43,9 +44,12 @@ from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.batch_host import batch_host
 from advisor.views.copy_time import copy_time
+from advisor.views.few_kernels import few_kernels
+from advisor.views.first_layer import first_layer
 from advisor.views.host_blocked import host_blocked
 from advisor.views.host_time import host_split, host_time
 from advisor.views.kernel_time import kernel_time, mean_step_ns
+from advisor.views.launch_rate import launch_rate
 from advisor.views.lead import lead_lost
 from advisor.views.line_time import line_time
 from advisor.views.links import exchanges
@@ -54,6 +58,8 @@ from advisor.views.model_time import model_time
 from advisor.views.operator_time import operator_time
 from advisor.views.pass_time import pass_time
 from advisor.views.phases import phases_of
+from advisor.views.range_time import range_time
+from advisor.views.recurring_gap import recurring_gap
 from advisor.views.slow_steps import slow_steps
 from advisor.views.startup import lead, startup_parts
 
@@ -86,32 +92,41 @@ def analyze(
     *only* and *skip* are globs on rule ids.
     *views* are what the pictures and tables of a page show, *samples* the per-step figures that the gate compares;
     *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
-    Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
+    Raises RuleError if the catalogue is malformed, TraceError where no event has a duration; a rule that fails on this trace
+    is a verdict, not an exception.
     """
     rules = rules if rules is not None else _shipped()
     if isinstance(trace, str | Path):
         trace = read(str(trace))
+    if trace.is_timeless:
+        raise TraceError(
+            f"{trace.path}: no event has a usable duration: each is 0 or negative, so nothing can be judged. "
+            "Record it again, or convert it again where a tool wrote it."
+        )
     with Ahead(_calls_ahead(trace, rules, only, skip)):
-        outcome = run(trace, rules, only=only, skip=skip)
+        outcome = run(trace, rules, only=only, skip=skip, forget=None if views or samples else trace.forget)
     if not (views or samples):
         trace.let_go()  # the second thread, which keeps its results in the same places, is over
     give_back(trace.events)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     plans.let_go(trace)
+    give_back(trace.events)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])
+    matches = list(outcome.matches.values())
     # What a finding without a price owns it only counts: where it lies is still to be said, unless its rows are the kernels.
     claimed = [
         match.segments
-        for match in headline.named(plan.findings, list(outcome.matches.values()))
+        for match in headline.named(plan.findings, matches)
         if match.rule.replay is not None or match.rule.match.frame == "kernels"
     ]
+    summary = msgspec.structs.replace(summary, recurring_gap=recurring_gap(trace.context, claimed))
     return Analysis(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(rules.rules)),
         trace=_trace_info(trace),
         quality=quality,
-        headline=headline.build(trace, summary, quality, plan.findings, list(outcome.matches.values())),
+        headline=headline.build(trace, summary, quality, plan.findings, matches),
         summary=summary,
         findings=plan.findings,
         plan=plan.steps,
@@ -132,7 +147,7 @@ def _calls_ahead(trace: Trace, rules: Rulebook, only: Sequence[str], skip: Seque
         return []
     asked = {rule.match.frame for rule in rules.rules if chosen(rule, only, skip)}
     slow = [name for name in reversed(list(FRAMES)) if name in asked and FRAMES[name].slow]
-    return [*(partial(trace.frame, name) for name in slow), partial(plans.prepare, trace)]
+    return [*(partial(trace.build_ahead, name) for name in slow), partial(plans.prepare, trace)]
 
 
 def analyze_many(
@@ -315,11 +330,12 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         startup=startup_parts(trace.context),
         lead_ms=lead_ms,
         lead_startup=lead_parts,
+        tail_ms=trace.tail_ns / 1e6 or None,
         first_step_ms=first_ns / 1e6 if first_ns else None,
         startup_work_ms=work_ns / 1e6 if work_ns else None,
         steps_by=trace.steps_by or None,
-        unprofiled_ms=bare.step_ms if bare is not None else None,
-        unprofiled_steps=bare.steps if bare is not None else None,
+        unprofiled_ms=getattr(bare, "step_ms", None),
+        unprofiled_steps=getattr(bare, "steps", None),
         unprofiled_causes=_bare_causes(trace),
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
@@ -346,7 +362,11 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         batch_host=batch_host(trace.context),
         model_time=model_time(trace.context),
         pass_time=pass_time(trace.context),
+        range_time=range_time(trace.context),
         slow_steps=slow_steps(trace),
+        launch_rate=launch_rate(trace.context),
+        first_layer=first_layer(trace.context),
+        few_kernels=few_kernels(trace.context),
         copy_time=copy_time(trace.context),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),

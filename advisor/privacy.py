@@ -13,19 +13,21 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import takewhile
 
+from advisor.regex import regex
+
 HIDDEN = "***"
 _PASSES = 4
 
 # ---- URLs
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+"
-_IS_URL = re.compile(rf"(?:{_SCHEME}::)*{_SCHEME}://")
+_IS_URL = regex(rf"(?:{_SCHEME}::)*{_SCHEME}://")
 # A drive is no scheme. One slash is what a path makes of two.
-_IN_TEXT = re.compile(rf"(?<![A-Za-z0-9+.-]){_SCHEME}:/+[^\s'\"<>`]*")
-_PARTS = re.compile(rf"::(?={_SCHEME}:/)")
-_AUTHORITY = re.compile(rf"({_SCHEME}:/+)(.*)", re.DOTALL)
+_IN_TEXT = regex(rf"(?<![A-Za-z0-9+.-]){_SCHEME}:/+[^\s'\"<>`]*")
+_PARTS = regex(rf"::(?={_SCHEME}:/)")
+_AUTHORITY = regex(rf"({_SCHEME}:/+)(.*)", re.DOTALL)
 # user:password@host without a scheme, as in connection strings and addresses of schedulers.
-_BARE = re.compile(r"(?<![\w.%+:@/-])[\w.%+-]+:[^\s:/@'\"<>]{3,}@(?=[\w\[-])")
+_BARE = regex(r"(?<![\w.%+:@/-])[\w.%+-]+:[^\s:/@'\"<>]{3,}@(?=[\w\[-])")
 
 
 def is_url(text: str) -> bool:
@@ -72,23 +74,23 @@ def quoted(message: str, text: str) -> str:
 
 # ---- tokens and keys
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}\b|hf_(?=[A-Za-z]*\d)[A-Za-z0-9]{20,}+|gh[oprsu]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+"
     r"|npm_[A-Za-z0-9]{30,}+|(?i:bearer)\s[\w.~+/-]{8,}+=*+)"
     r"|(?<![\w-])(?:glpat-[\w-]{16,}+|sk-[\w-]{20,}+|xox[a-z]-[\w-]{10,}+|eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?"
     r"|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+|pypi-[\w-]{40,}+)"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----END))*+"
 )
-_KEY = re.compile(r"(?<![\w.-])([\w.-]++)([\"']?\s{0,3}+(?:=(?!=)|:(?!:))\s{0,3}+[\"']?)(?=[^\s\"'])")
-_SECRET_KEY = re.compile(
+_KEY = regex(r"(?<![\w.-])([\w.-]++)([\"']?\s{0,3}+(?:=(?!=)|:(?!:))\s{0,3}+[\"']?)(?=[^\s\"'])")
+_SECRET_KEY = regex(
     r"secret|passw(?:or)?d|passphrase|credential|authorization|(?:api|access|private|account|storage)[_-]?key|sas[_-]?token",
     re.IGNORECASE,
 )
 # `tokens`, `num_tokens` count what a model reads; a number behind `token` is such a count or an id, too.
-_TOKEN_KEY = re.compile(r"(?:^|[_.-]|(?<=[a-z])(?=T)|(?<=access)|(?<=auth))(?:token|TOKEN|Token|pwd|PWD)$")
-_NO_SECRET = re.compile(r"-?[\d.]+(?![^\s,;)\]}>])|[/\\~]")
-_VALUE = re.compile(r"(?:(?i:bearer|basic|token)\s++)?[^\s\"',;&<>(){}\[\]]++")
-_EMAIL = re.compile(
+_TOKEN_KEY = regex(r"(?:^|[_.-]|(?<=[a-z])(?=T)|(?<=access)|(?<=auth))(?:token|TOKEN|Token|pwd|PWD)$")
+_NO_SECRET = regex(r"-?[\d.]+(?![^\s,;)\]}>])|[/\\~]")
+_VALUE = regex(r"(?:(?i:bearer|basic|token)\s++)?[^\s\"',;&<>(){}\[\]]++")
+_EMAIL = regex(
     r"(?<![\w.%+@-])[\w.%+-]{1,64}+@(?:[\w-]++\.)+(?!(?:py|so|cu|cpp|c|h|hpp|cc|js|dll|o)\b)[A-Za-z]{2,24}+(?![\w(])"
 )
 # One of these stands in whatever the patterns fit. In lower case.
@@ -103,11 +105,11 @@ _KEY_MARKS = (
 )  # fmt: skip
 _SECRET_MARKS = (*_ADDRESS_MARKS, *_TOKEN_MARKS, *_KEY_MARKS)
 # What a text with a secret behind a key looks like: most names with a `key` or a `token` in them are told apart by this.
-_LIKELY = re.compile(
+_LIKELY = regex(
     r"(?:secret|passw|passphrase|credential|authorization|key|token|pwd)[\w.-]{0,64}+[\"']?\s{0,3}+[=:](?![=:])",
     re.IGNORECASE,
 )
-_OPTION = re.compile(
+_OPTION = regex(
     r"(?<![\w-])(--[\w-]{0,40}(?:secret|passw(?:or)?d|token|(?:api|access|private)-?key)\s{1,3}+)[^\s-]\S*+",
     re.IGNORECASE,
 )
@@ -164,7 +166,7 @@ _ROOTS = r"(?:u\d{0,2}|people|students|staff|accounts)"
 _SEP = r"[/\\]+"
 # a/alice/, al/alice/, a/al/alice/: large sites sort their users.
 _OWNER = rf"(?:(?P<one>[^/\\]){_SEP}(?:(?P=one)[^/\\]?{_SEP})?(?=(?P=one)))?[^/\\]+"
-_PERSONAL = re.compile(
+_PERSONAL = regex(
     rf"^.*(?:[/\\]{_FOLDERS}{_SEP}{_OWNER}{_SEP}|~[\w.-]*{_SEP})"
     rf"|(?:^|(?<=[=:\[{{<>|])){_SEP}(?:root{_SEP}|(?:afs{_SEP}[^/\\]+{_SEP})?{_ROOTS}{_SEP}{_OWNER.replace('one', 'two')}{_SEP}"
     rf"|(?:run{_SEP})?media{_SEP}[^/\\]+{_SEP})",
@@ -172,32 +174,32 @@ _PERSONAL = re.compile(
 )
 # The folder itself, /home/alice: what has the suffix of a file is one that lies in it. In two parts, as one pattern takes the
 # square of a path of many separators: where the path begins, and what follows to its end.
-_BEGINS = re.compile(rf"(?:^|[=:\[{{<>|]){_SEP}")
-_HOMES = re.compile(rf"{_FOLDERS}")
-_AT_ROOT = re.compile(rf"(?:afs{_SEP}[^/\\]+{_SEP})?{_ROOTS}")
-_DRIVE = re.compile(r"(?<![A-Za-z])[A-Za-z]:$")
-_FILE = re.compile(
+_BEGINS = regex(rf"(?:^|[=:\[{{<>|]){_SEP}")
+_HOMES = regex(rf"{_FOLDERS}")
+_AT_ROOT = regex(rf"(?:afs{_SEP}[^/\\]+{_SEP})?{_ROOTS}")
+_DRIVE = regex(r"(?<![A-Za-z])[A-Za-z]:$")
+_FILE = regex(
     r"\.(?:pyx?|pyc|ipynb|jsonl?|gz|zip|tar|so|cu|cuh|cpp|cc|c|h|hpp|toml|ya?ml|cfg|ini|pt|pth|bin|txt|log|sh|csv|h5|pkl|npy|npz"
     r"|parquet|safetensors|md|html|whl|egg)$",
     re.IGNORECASE,
 )
 # \\host\share\: both name something of somebody's; \\?\ only says that a long path follows.
-_SHARE = re.compile(
+_SHARE = regex(
     r"(?<![\w:/\\])\\{2,4}(?:[?.]\\{1,2}(?!UNC\\)|(?:[?.]\\{1,2}UNC\\{1,2})?[^\\/\s\"'?]+\\+(?:[^\\/\n\"']*\\+|[^\\\s\"']*))",
     re.IGNORECASE,
 )
-_SHARE_SLASHED = re.compile(
+_SHARE_SLASHED = regex(
     rf"^//(?![/]|(?:home|Users|usr|opt|mnt|data|root|tmp|var|srv|etc|lib|proc)/|{_FOLDERS}/)[^/]+/[^/]+/"
 )
-_A_FOLDER = re.compile(rf"{_FOLDERS}[/\\]")
+_A_FOLDER = regex(rf"{_FOLDERS}[/\\]")
 # A name of several words, as people have them on Windows and macOS; at the end of a text only behind a folder that is sure.
 _NAMES = r"[^/\\\s\"'():,;]+(?: [^/\\\s\"'():,;]+){1,3}+"
-_SPACED = re.compile(
+_SPACED = regex(
     rf"(?<=[/\\])({_FOLDERS}{_SEP})({_NAMES})(?=[/\\])|(?<![\w/\\.-])((?:[A-Za-z]:)?{_SEP}(?:Users|home){_SEP})({_NAMES})(?=[\"'()]|$)",
     re.MULTILINE,
 )
-_WORD = re.compile(r"[^\s\"'();,]+")
-_INDUCTOR = re.compile(r"torchinductor_[^/\\]*")
+_WORD = regex(r"[^\s\"'();,]+")
+_INDUCTOR = regex(r"torchinductor_[^/\\]*")
 _PERSON_MARKS = (
     "home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "root/", "torchinductor_", "\\\\", "/u", "media/", "people/",
     "stud", "staff/", "accounts/",
@@ -297,7 +299,7 @@ def scrub_all(texts: Sequence[str]) -> list[str]:
 
 # ---- quotations
 
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_UNSEEN = regex("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _QUOTED_MOST = 20_000
 
 
@@ -341,10 +343,10 @@ def _parts(path: str) -> tuple[str, ...]:
 
 # ---- paths of the source
 
-_PACKAGES = re.compile(r"^.*?(?:site-packages|dist-packages)/")
-STDLIB = re.compile(r"^(?:.*?/)?lib/python\d(?:\.\d+)?/|^.*?/python\d(?:\.\d+)?/lib/")
+_PACKAGES = regex(r"^.*?(?:site-packages|dist-packages)/")
+STDLIB = regex(r"^(?:.*?/)?lib/python\d(?:\.\d+)?/|^.*?/python\d(?:\.\d+)?/lib/")
 # What torch.compile writes: no source of the user's, in a folder that is named after the user.
-_GENERATED = re.compile(r"^(?:.*/)?torchinductor(?:_[^/]*)?/")
+_GENERATED = regex(r"^(?:.*/)?torchinductor(?:_[^/]*)?/")
 
 
 def clean_path(path: str) -> str:

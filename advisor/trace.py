@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.counting import counted
 from advisor.errors import UsageError
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from advisor.timeline.selection import Ends
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """A fact on the quality of the profile: a code, what was found, and what to do next time."""
 
     code: str
@@ -54,6 +53,7 @@ _ADVICE = {
     "truncated": "Copy the file again once the profiler has closed it: writing goes on for a while after the last step.",
     "gzip-truncated": "Copy the file again once the profiler has closed it.",
     "gzip-damaged": "Copy the file again, in binary mode.",
+    "gzip-checksum": "Copy the file again, in binary mode; gzip -t says whether the copy is sound.",
     "empty-step": "Nothing: the last prof.step() began a step that the end of the recording cut off.",
     "other-process": "Record the process that runs the model, with its own schedule: shares of this window say little of it.",
     "device": "Nothing, if the device is right: torch writes deviceProperties into traces of CUDA and of newer ROCm.",
@@ -102,6 +102,7 @@ class Trace:
         self._context = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
         self._locks: dict[str, RLock] = {}
+        self._forgotten: set[str] = set()
 
     # ---- what it is
 
@@ -119,6 +120,15 @@ class Trace:
     def events(self) -> int:
         """Events in the file, of every kind."""
         return self._recording.recorded.events
+
+    @property
+    def is_timeless(self) -> bool:
+        """True where it holds many events, and each duration is 0 or less: whoever wrote it lost them. A few may be as short."""
+        tables = self._recording.tables
+        timed = [table["dur"] for name, table in tables.items() if "dur" in table and name not in ("instant", "span")]
+        if self._recording.recorded.part is not None or sum(map(len, timed)) < _FEW_EVENTS:
+            return False
+        return not any((dur > 0).any() for dur in timed)
 
     @property
     def program(self) -> Program:
@@ -141,6 +151,15 @@ class Trace:
         """From the first event to the end of the last."""
         spans = [_span(table) for table in self._recording.tables.values()]
         return max(end for _, end in spans) - min(start for start, _ in spans)
+
+    @cached_property
+    def tail_ns(self) -> int:
+        """Recorded ns behind the window, or behind the host's span where that is judged; 0 of a part that was asked for."""
+        recording = self._recording
+        if recording.part is not None:
+            return 0
+        last = max(_span(table)[1] for table in recording.tables.values())
+        return max(last - recording.zero_ns - int(recording.extent[1]), 0)
 
     @cached_property
     def quality(self) -> list[Note]:
@@ -277,6 +296,16 @@ class Trace:
                 self._frames[name] = as_declared(frame.build(self._context), frame.schema)
             return self._frames[name]
 
+    def build_ahead(self, name: str) -> None:
+        """Build a frame that nobody has asked for."""
+        if name not in self._forgotten:
+            self.frame(name)
+
+    def forget(self, name: str) -> None:
+        """Let go of a frame: where something more is asked of it, it is built again."""
+        self._forgotten.add(name)
+        self._frames.pop(name, None)
+
     def let_go(self) -> None:
         """Let go of frames of very many rows, which few ask for behind the rules, and which are then built again."""
         self._frames = {name: table for name, table in self._frames.items() if len(table) < _MANY_ROWS}
@@ -327,6 +356,11 @@ class Trace:
         start = table["start_ns"].to_numpy(np.int64)
         return mostly(self._context, start, start + table["dur_ns"].to_numpy(np.int64))
 
+    def failed(self, frame: str) -> Mapping[str, Exception]:
+        """Errors for which a frame lacks rows, by the word that these would say; none where the whole frame failed, or nothing."""
+        find = FRAMES[frame].failed
+        return find(self._context) if find is not None else {}
+
     def around(self, frame: str, mask: Bools, weights: Ints, op: str) -> str | None:
         """Outermost operators and range of the program around the chosen rows, which lie in *op*; None for neither."""
         nodes = self._nodes(frame, mask)
@@ -349,6 +383,11 @@ class Trace:
         find = FRAMES[frame].returns
         return find(self._context, mask) if find is not None else (1.0, 1.0)
 
+    def behind(self, frame: str, mask: Bools) -> tuple[Ints, Ints]:
+        """Pairs of segments of the ledger that the chosen rows of a frame own: one, and one of an operator with which it goes."""
+        find = FRAMES[frame].behind
+        return find(self._context, mask) if find is not None else (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
     def costs(self, frame: str, mask: Bools, segments: Ints) -> Ints | None:
         """ns that each of the chosen rows of a frame owns of some segments of the ledger; None where it cannot be told."""
         return FRAMES[frame].costs(self._context, mask, segments)
@@ -360,6 +399,10 @@ def _span(table: Table) -> tuple[int, int]:
         return table.span
     end = table["ts"] + np.maximum(table["dur"], 0) if "dur" in table else table["ts"]
     return int(table["ts"].min()), int(end.max())
+
+
+_FEW_EVENTS = 20
+"""Events with durations, fewer of which may all be of no length: a toy, or what a test made."""
 
 
 @contextmanager

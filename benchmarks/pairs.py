@@ -175,11 +175,12 @@ def asked(script: Path, steps: int) -> list[str]:
 
 def followed(trace: Path) -> list[str]:
     """Options that tell a run without a profiler which steps were recorded, as the recorder found them."""
-    from advisor.reading import program_settings
+    from advisor.reading.program_settings import KEY
+    from advisor.reading.recorded_settings import read
     from advisor.record.measured import Followed
 
     root = json.loads(gzip.decompress(trace.read_bytes())) if trace.exists() else {}
-    return Followed.of(program_settings.read(root.get(program_settings.KEY))).options()
+    return Followed.of(read(root.get(KEY))).options()
 
 
 def watched(script: str, folder: Path, seconds: float, limit: float, steps: Sequence[str] = ()) -> dict[str, Any]:
@@ -295,13 +296,17 @@ def inside(finding: dict[str, Any] | None, measured: dict[str, Any]) -> str:
 
 
 def judge(one: dict[str, Any]) -> dict[str, Any]:
-    """A program's row, from what was recorded and timed: the prediction is that of the finding at the fault's line or, where
-    no finding names the line, of the first."""
+    """A program's row, from what was recorded and timed.
+
+    The prediction is that of the finding whose rule the fault names, where a line alone would take another's for it; else of
+    that at the fault's line or, where no finding names the line, of the first.
+    """
     found, measured = one["findings"], gain(one["runs"])
     file = Path(one.get("file", "before.py")).name
     strict, wide = rank(found, [one["line"]], file), rank(found, [one["line"], *one["also"]], file)
     place = strict or wide
-    chosen = found[place - 1] if place else (found[0] if found else None)
+    named = [finding for finding in found if finding["rule"] == one.get("rule")]
+    chosen = named[0] if named else found[place - 1] if place else (found[0] if found else None)
     return {
         **measured,
         "rank": strict,

@@ -48,6 +48,15 @@ def measured(command: list[str], cache: str) -> tuple[float, float]:
     return seconds, usage.ru_maxrss / 1000
 
 
+MODULES = {"HTA": "hta", "TraceLens": "TraceLens"}
+
+
+def has(python: str, peer: str) -> bool:
+    """Tell whether the environment of an interpreter has a peer."""
+    command = [python, "-c", f"import {MODULES[peer]}"]
+    return not subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode
+
+
 def main() -> int:
     """Run each in turn, as often as asked; print the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,10 +73,8 @@ def main() -> int:
             "HTA, load and temporal breakdown": [arguments.peers, "-c", HTA, trace],
             "TraceLens, load and timeline": [arguments.peers, "-c", TRACELENS, trace],
         }
-        for name, module in (("HTA", "hta"), ("TraceLens", "TraceLens")):
-            if subprocess.run(
-                [arguments.peers, "-c", f"import {module}"], stderr=subprocess.DEVNULL, check=False
-            ).returncode:
+        for name in MODULES:
+            if not has(arguments.peers, name):
                 print(f"{name} is not installed there")
                 commands = {key: command for key, command in commands.items() if not key.startswith(name)}
         runs_by_name: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}

@@ -218,7 +218,7 @@ def test_threads_cost_by_their_number(tmp_path: Path, monkeypatch: pytest.Monkey
     context = read(str(at_once(100).write(tmp_path / "t.json"))).context
     host = context.recording.host
     nodes = np.flatnonzero(host.group == threads.RUNTIME)
-    line, _ = threads.lines_of(context, nodes, host.start[nodes], host.end[nodes])
+    line, _ = threads.lines_of(context, nodes, host.start[nodes])
     assert len(np.unique(line)) == 100  # the main thread only launches: the first that waits is of its line
     assert looked <= 16 * 100
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_origin
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -142,8 +143,21 @@ def _values(column: _Column) -> Any:
     import pandas as pd
 
     if column.texts is not None:
-        return pd.Categorical.from_codes(column.values, categories=pd.Index(column.texts, dtype=object))
+        return pd.Categorical.from_codes(column.values, categories=_index(tuple(column.texts)))
     if column.mask is None:
         return column.values
     build = pd.arrays.BooleanArray if column.values.dtype == np.bool_ else pd.arrays.IntegerArray
     return build(column.values, column.mask)
+
+
+_indexes: WeakValueDictionary[tuple[str, ...], pd.Index[Any]] = WeakValueDictionary()
+
+
+def _index(texts: tuple[str, ...]) -> pd.Index[Any]:
+    """Return the index of these texts: one for all tables that live, for a thousand ranks run the same kernels."""
+    import pandas as pd
+
+    found = _indexes.get(texts)
+    if found is None:
+        found = _indexes[texts] = pd.Index(texts, dtype=object)
+    return found

@@ -7,13 +7,13 @@ import platform
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.cache import codec, identity
 from advisor.cache.codec import Array

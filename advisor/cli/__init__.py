@@ -6,6 +6,10 @@ cannot be read, 4 inconclusive. 130 is Ctrl-C, 141 a reader that went away, 70 a
 
 from __future__ import annotations
 
+from advisor import interrupts  # the first of all: from here on Ctrl-C ends the process
+
+# isort: split
+
 import atexit
 import gc
 import importlib
@@ -44,7 +48,6 @@ COMMANDS = {
 }
 
 EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
@@ -62,6 +65,8 @@ _TRACES = (".json", ".json.gz")
 """Ends of names that are traces to analyze, where a command was expected."""
 ALONE = "analyze"
 """The command that does without the garbage collector while it analyzes one trace."""
+_OWN_END = ("fix", "ladder", "mcp", "watch")
+"""Commands that put something right, or answer, when Ctrl-C ends them. A script to record begins with that of Python, too."""
 
 
 def _stands_for_analysis(word: str) -> bool:
@@ -134,6 +139,8 @@ class Commands(click.Group):
             if _stands_for_analysis(args[0]):
                 return self.resolve_command(ctx, [ALONE, *args])
             raise click.UsageError(f'no command "{args[0]}"{nearest(args[0], COMMANDS)}', ctx)
+        if args and args[0] in _OWN_END:
+            interrupts.usual()
         if args and args[0] == ALONE and self._owns_process:
             from advisor.threads import share_heap
 
@@ -176,11 +183,12 @@ class Commands(click.Group):
             if callable(code):
                 # A program to record runs from here: what click has on the stack would be in each of its tracebacks, and make
                 # what formats those (anomaly detection does for each operator) take longer than it does alone.
+                interrupts.usual()
                 with _Flushing() as flushing:
                     flushing.result = code()
                 code = flushing.result
         except (click.Abort, KeyboardInterrupt):
-            sys.exit(EXIT_INTERRUPTED)
+            sys.exit(interrupts.EXIT_INTERRUPTED)
         except click.ClickException as error:
             complain(error.format_message())
             context = error.ctx if isinstance(error, click.UsageError) else None
@@ -210,7 +218,11 @@ def program() -> None:
             prog_name="advisor"
         )  # a call of it would be one frame more on the stack of each program that is recorded
     except SystemExit as end:
-        if main.ends_process and main.ends_alone and isinstance(end.code, int):
+        if main.ends_process:
+            interrupts.over()
+        else:
+            interrupts.usual()
+        if main.ends_process and (main.ends_alone or end.code == interrupts.EXIT_INTERRUPTED):
             _end(end.code)
         raise
 
@@ -243,11 +255,13 @@ def _is_monitored() -> bool:
     return any(sys.monitoring.get_tool(tool) is not None for tool in range(6))
 
 
-def _end(code: int) -> None:
+def _end(code: object) -> None:
     """End this process as Python does, but for taking apart what is in its memory; do nothing where other threads or processes
     have to be waited for."""
-    if "multiprocessing" in sys.modules or any(
-        not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()
+    if (
+        not isinstance(code, int)
+        or "multiprocessing" in sys.modules
+        or any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
     ):
         return
     atexit._run_exitfuncs()

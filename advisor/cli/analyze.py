@@ -23,8 +23,8 @@ _NAMED = 5
 
 if TYPE_CHECKING:
     from advisor.config import Config
+    from advisor.execution.messages import Settings
     from advisor.execution.run import Results
-    from advisor.execution.task import Settings
     from advisor.results.analysis import Analysis
     from advisor.results.several import Several
 
@@ -238,7 +238,7 @@ def settings_of(
 ) -> Settings:
     """Make the settings of the analysis from those of the project and the command line, which comes first."""
     from advisor.config import given_rates
-    from advisor.execution.task import Settings
+    from advisor.execution.messages import Settings
 
     rules = catalogue.rules(config)
     only, option = (choices.only, "--only") if choices.only else (config.only, f"{config.path}: only")

@@ -48,6 +48,7 @@ def command(
     """
     from advisor.engine.run import run
     from advisor.pipeline import analyze
+    from advisor.reading.containers import waiting
     from advisor.report.figures import tally
     from advisor.report.plain import size
     from advisor.trace import read
@@ -61,7 +62,7 @@ def command(
     rules = catalogue.rules(settings)
     chosen = options.expand(only or settings.only, rules, "--only")
     with progress(quiet) as say:
-        say(f"reading {trace}")
+        say(f"reading {trace}{waiting(trace)}")
         recorded = read(
             trace,
             libraries=settings.library,

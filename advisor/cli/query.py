@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from advisor.cli import completion, options
@@ -30,12 +32,21 @@ from advisor.errors import UsageError
     default="text",
     help="Format of the rows [text].",
 )
-def command(trace: str | None, sql: str | None, schema: str | None, reading: options.Reading, form: str) -> None:
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=math.inf,
+    metavar="SECONDS",
+    help="Stop a query that takes longer than so much time of the processor [never].",
+)
+def command(
+    trace: str | None, sql: str | None, schema: str | None, reading: options.Reading, form: str, timeout: float
+) -> None:
     """Run SQL over the frames of TRACE: kernels, copies, gaps, steps and more.
 
-    Any one SELECT of DuckDB runs, as it is written and for as long as it takes; files and the network are out of its
-    reach. DuckDB works in 1 GB; rows that it hands over and very long texts come on top, so LIMIT them. Times are integers
-    in ns, and columns end in their unit. The table shortens long text; json and csv hold it whole.
+    Any one SELECT of DuckDB runs, as it is written and for as long as it takes, or as --timeout says; files and the network
+    are out of its reach. DuckDB works in 1 GB; rows that it hands over and very long texts come on top, so LIMIT them. Times
+    are integers in ns, and columns end in their unit. The table shortens long text; json and csv hold it whole.
 
     \b
       advisor query --schema kernels
@@ -56,15 +67,16 @@ def command(trace: str | None, sql: str | None, schema: str | None, reading: opt
     import advisor
     from advisor.config import load
     from advisor.engine.query import run
+    from advisor.reading.containers import waiting
     from advisor.report.rows import show
 
     settings = load()
     arguments = reading.arguments(settings)
     with progress() as say:
-        say(f"reading {trace}")
+        say(f"reading {trace}{waiting(trace)}")
         frames = advisor.read(
             trace, libraries=settings.library, rates=[settings.hardware], progress=say.advance, **arguments
         )
-        names, rows = run(frames, sql)
+        names, rows = run(frames, sql, timeout)
     put(show(names, rows, form, width()).encode("utf-8", "backslashreplace"))
     options.keep(frames)

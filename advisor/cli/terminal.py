@@ -59,14 +59,24 @@ def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
     if sys.stdout is None:
         raise UsageError("standard output is closed; name a file with -o")
     try:
-        if binary:
+        if binary or _takes_bytes(sys.stdout):
             sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
         else:
             click.echo(_writable(content.decode("utf-8"), sys.stdout), nl=False, color=color)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"standard output: {error.strerror or error}") from error
+
+
+def _takes_bytes(stream: TextIO) -> bool:
+    """Tell whether UTF-8 goes to a stream as it is: into a file or a pipe, where nothing of the text is changed on its way.
+
+    A report of a thousand ranks is then in memory once, and not as text too.
+    """
+    encoding = (stream.encoding or "").lower().replace("-", "")
+    return encoding == "utf8" and os.linesep == "\n" and hasattr(stream, "buffer") and not stream.isatty()
 
 
 def _writable(text: str, stream: TextIO) -> str:

@@ -16,14 +16,15 @@ from advisor.cli import complain, completion, options
 from advisor.cli.outputs import write_file
 from advisor.cli.terminal import progress, put, wants_color, width
 from advisor.errors import NotATrace, TraceError, UsageError
+from advisor.regex import regex
 from advisor.report.plain import clean
 
 if TYPE_CHECKING:
-    from advisor.execution.task import Settings
+    from advisor.execution.messages import Settings
     from advisor.results.analysis import Analysis
 
 _SUFFIXES = (".json", ".json.gz")
-_TEMPORARY = re.compile(r"\.|tmp[a-z0-9_]{8}\.")
+_TEMPORARY = regex(r"\.|tmp[a-z0-9_]{8}\.")
 """Names of files that are under way to another name: hidden ones, and those of Python's tempfile."""
 _CUT = frozenset(("truncated", "gzip-truncated"))
 _LEAST = 0.01

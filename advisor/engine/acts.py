@@ -28,23 +28,28 @@ def acts_of(fix: Fix, where: Sequence[Place]) -> Acts:
 
 
 def with_lines(
-    acts: Mapping[str, Acts], rewrites: Mapping[str, Sequence[str]], where: Mapping[str, Sequence[Place]]
+    acts: Mapping[str, Acts],
+    rewrites: Mapping[str, Sequence[str]],
+    where: Mapping[str, Sequence[Place]],
+    rewritten: Mapping[str, Sequence[Place]] | None = None,
 ) -> dict[str, Acts]:
     """Add the lines that a fix rewrites to its acts, and give those lines to the findings that go with it.
 
-    *rewrites* names those for each rule, *where* holds the places of each finding. A finding with acts of its own keeps
-    those: its change is another.
+    *rewrites* names those for each rule, *where* holds the places of each finding, *rewritten* those of all that a rule of the
+    former matched, as it may have left some to the others. A finding with acts of its own keeps those: its change is another.
     """
     found = dict(acts)
     for rule, others in rewrites.items():
-        lines = _lines(where.get(rule, ()))
+        lines = _lines((rewritten or where).get(rule, ()))
         if sum(lines.values()) < _NEARLY:
             continue
         for other in others:
             theirs = {line: share for line, share in _lines(where.get(other, ())).items() if line in lines}
             if not found.get(other) and sum(theirs.values()) >= _NEARLY:
                 found[other] = frozenset(theirs)
-                found[rule] |= {*lines}
+                # Unless each rewrites the other's lines, the one that does leads, however little it has left for itself.
+                own = () if rule in rewrites.get(other, ()) else (rule,)
+                found[rule] |= {*lines, *own}
     return found
 
 

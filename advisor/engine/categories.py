@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,11 +10,12 @@ import pandas as pd
 
 from advisor.frames.values import plain_list
 from advisor.intervals import Bools
+from advisor.regex import regex
 
 LEAST_ROWS = 300
 _TEXT = r"'(?:[^']|'')*'"
 _COLUMN = r'"(?P<column{}>\w+)"'
-_CALL = re.compile(
+_CALL = regex(
     r"(?:regexp_matches|starts_with|ends_with|contains)\((?:"
     + "|".join(
         form.format(_COLUMN.format(number))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from advisor.engine import ranking
 from advisor.engine.acts import bundles
@@ -34,14 +35,14 @@ Levels say from which size on a symptom is worth a word; the symptom is that lar
 """
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
 
     ``after`` names the rules whose fixes leave nothing to save, None where something is left. ``returns`` are the parts of what
     it owns that its assumptions, the cautious and the hopeful one, are shares of. ``acts`` are the keys of what its fix does.
     ``weight`` is what its rows' kind makes of both, and part of ``returns``. ``shorter`` are those of the rows that only get
-    shorter where the fix removes others: their launches stay.
+    shorter where the fix removes others: their launches stay. ``behind`` pairs segments with those of the operators that they go
+    with: in them the system takes back what these made.
     """
 
     rule: Rule
@@ -55,6 +56,7 @@ class Claim:
     acts: frozenset[str] = frozenset()
     weight: float = 1.0
     shorter: Bools | None = None
+    behind: tuple[Ints, Ints] | None = None
 
     @property
     def has_price(self) -> bool:
@@ -68,8 +70,7 @@ class Claim:
         return ranking.place(self.rule, ranking.middle_of(self.saving))
 
 
-@dataclass(frozen=True)
-class Settlement:
+class Settlement(Struct, frozen=True):
     """The claims that stand, best first; the rules that pass; and those whose time others own, with the reason."""
 
     claims: list[Claim]
@@ -196,8 +197,9 @@ def priced(
     def free(index: int, ns: Ints = dur_ns) -> Floats:
         """The ns of each segment that the fix may return."""
         segments = claims[index].segments
-        rest = left[segments]
-        return ns[segments] * (rest if index in removing else np.floor(rest))
+        rest = left[segments] if index in removing else np.floor(left[segments])
+        part: Floats = np.minimum(rest, _goes_along(claims, index, left, owner, dur_ns))
+        return ns[segments] * part
 
     def middle(index: int) -> float:
         rule, share = claims[index].rule, float(free(index).sum()) / whole_ns if whole_ns else 0.0
@@ -260,6 +262,22 @@ def priced(
     return [done[index] for index in range(len(claims))]
 
 
+def _goes_along(claims: Sequence[Claim], index: int, left: Floats, owner: Ints, dur_ns: Ints) -> Floats:
+    """Return, for each segment of a claim, the part that is left of the operators that it is behind; 1 where it is behind none.
+
+    What the same change takes of them, as another finding of which it is the *owner*, takes nothing of this one's price.
+    """
+    claim = claims[index]
+    rest = np.ones(len(left))
+    if claim.behind is not None and len(claim.behind[0]):
+        segments, operators = claim.behind
+        same = np.array([bool(other.acts & claim.acts) for other in claims] + [False])[owner[operators]]
+        took = np.bincount(segments, weights=dur_ns[operators], minlength=len(left))
+        kept = dur_ns[operators] * np.where(same, 1.0, left[operators])
+        rest = np.where(took > 0, np.bincount(segments, weights=kept, minlength=len(left)) / np.maximum(took, 1), 1.0)
+    return rest[claim.segments]
+
+
 def _unowned_ns(claims: Sequence[Claim], dur_ns: Ints) -> float:
     unowned = np.ones(len(dur_ns), np.bool_)
     for claim in claims:
@@ -301,7 +319,7 @@ def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:
     return sorted(bundles(by_rule, {rule: claim.acts for rule, claim in by_rule.items()}), key=place, reverse=True)
 
 
-_UP_TO, _WIDEST = 2.5, 1 / 3
+_UP_TO, WIDEST = 2.5, 1 / 3
 """Times the error by which a saving may be larger, and the share of the step than which no range is wider. Assumptions lie further
 apart than this only where rows own most of the step, and then as little as the cautious one says was never measured: of ten
 programs of benchmarks/cpu_* in which they did (float64 in five, Python in two, work that grows, a preparation, an optimizer) none
@@ -309,6 +327,8 @@ returned less than the high figure less a third of the step."""
 _LEAST_LEFT = 0.1
 """Of what a step does beside the rows, the part that stays, however much faster it runs without them: an eighth of it stayed of a
 program that collected garbage in each step, a quarter of one with int8 layers of another engine."""
+_HALF = 0.5
+"""Of what fixes leave of a step, the most that another one takes, where no more is left than no finding owns."""
 
 
 def more_for(error: float) -> str:
@@ -352,6 +372,16 @@ def _either(ns: Ints | None, otherwise: Ints) -> Ints:
     return otherwise if ns is None else ns
 
 
+def _staying_ms(own_ms: float, whole_ms: float, left_ms: float, unowned_ms: float) -> float:
+    """Return what stays of the step beside a fix of rows that own so much, however much its times may be too low.
+
+    The first fix may be worth most of what no finding owns, as a fault can take more than its rows. The next ones are not worth
+    that again: it stays, or half of what is left where that is less.
+    """
+    stays_ms = _LEAST_LEFT * max(left_ms - own_ms, unowned_ms, 0.0)
+    return max(stays_ms, min(unowned_ms, _HALF * left_ms)) if left_ms < whole_ms else stays_ms
+
+
 def _saving(
     claim: Claim,
     own: Owned,
@@ -373,9 +403,8 @@ def _saving(
     low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
     # What a saving may be more for the error of its times is never all that is left of the step.
     left_ms, unowned_ms = left_of
-    beside_ms = max(left_ms - own.ns * ms, unowned_ms, 0.0) if error else 0.0
-    bound_ms = max(left_ms - _LEAST_LEFT * beside_ms, 0.0)
-    own_ms, low_ms, widest_ms = high_part * own.ns * ms, low_part * own.ns * ms, _WIDEST * whole_ms
+    bound_ms = max(left_ms - (_staying_ms(own.ns * ms, whole_ms, left_ms, unowned_ms) if error else 0.0), 0.0)
+    own_ms, low_ms, widest_ms = high_part * own.ns * ms, low_part * own.ns * ms, WIDEST * whole_ms
     more_ms = own_ms * (1 + error)
     if low_ms and error:  # what may return nothing is not known to a third of the step
         more_ms = min(high_part * own.most_ns * ms * (1 + _UP_TO * error), low_ms + widest_ms)

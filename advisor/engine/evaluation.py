@@ -6,20 +6,20 @@ also runs with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 import duckdb
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 
 from advisor.engine.categories import answered
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
-from advisor.frames.values import joined, plain_list, records
+from advisor.frames.values import assembled, joined, plain_list, records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
@@ -32,6 +32,8 @@ EVIDENCE_ROWS = 8
 _DIGITS = 6
 _FEW = 3_000
 """Cells of a frame that go as parameters: to register a DataFrame takes DuckDB longer than to answer, however small it is."""
+MANY_ROWS = 100_000
+"""Rows of a frame from which on it is not kept without need."""
 _ANSWERS: dict[tuple[Any, ...], bool | None] = {}
 """Answers by SQL and the types and values of its columns: DuckDB takes milliseconds for one row, of which there is one a trace."""
 _ANSWERS_MOST = 10_000
@@ -46,8 +48,7 @@ class Frames(Protocol):
     def frame(self, name: str, columns: Sequence[str] | None = None, /) -> pd.DataFrame: ...
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """An expression to put to a frame, and the columns that it reads."""
 
     sql: str
@@ -101,6 +102,20 @@ class Evaluator:
     def let_go(self, name: str) -> None:
         """Let go of a frame that nothing more is asked of: where something is all the same, it is built again."""
         self._tables.pop(name, None)
+
+    def keep(self, name: str, columns: Collection[str]) -> bool:
+        """Let go of all but some *columns* of a frame of very many rows: another that is asked for is made again.
+
+        True where that was done.
+        """
+        known, had = self._tables.get(name, (None, frozenset()))
+        if known is None or len(known) < MANY_ROWS:
+            return False
+        left = [str(column) for column in known if column in columns]
+        # A frame that is built as one had all that there is of them.
+        whole = frozenset(columns)
+        self._tables[name] = assembled(known, left), whole if FRAMES[name].makers is None else had & whole
+        return True
 
     def row(self, name: str) -> Mapping[str, Any] | None:
         """The row of a frame that has one, as plain values by column; None where it has more, or none."""
@@ -161,6 +176,12 @@ class Evaluator:
             return [None if answer is None else bool(answer) for answer in answers]
 
         return _answers(dict(questions), run)
+
+    def conditions(self, name: str, wanted: Mapping[Key, Condition]) -> dict[Key, bool | Exception | None]:
+        """For each condition on a frame of one row, whether it holds; None is NULL. What AND joins is asked once for all."""
+        parts = {key: where.parts or ((where.sql, where.columns),) for key, where in wanted.items()}
+        answers = self.truths(name, {sql: of_part(sql, columns) for of in parts.values() for sql, columns in of})
+        return {key: _all([answers[sql] for sql, _ in of]) for key, of in parts.items()}
 
     def _one_row(self, name: str, row: Mapping[str, Any], questions: Sequence[Question]) -> list[bool | None]:
         """The answer to each question on a frame of one row; those given for the same figures before are not asked again."""
@@ -302,6 +323,19 @@ class Evaluator:
             raise AdvisorError(f"took longer than {seconds:.0f} s") from None
         finally:
             self._left_s -= clock() - begun
+
+
+def of_part(sql: str, columns: tuple[str, ...]) -> Question:
+    """Return what AND asks of one of its parts: whatever it is, as true or false."""
+    return Question(f"CAST({sql} AS BOOLEAN)", columns)
+
+
+def _all(answers: Sequence[bool | Exception | None]) -> bool | Exception | None:
+    """Join answers as SQL's AND does: one that is false decides, then what could not be asked, then NULL."""
+    if False in answers:
+        return False
+    failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
+    return failed if failed is not None or None in answers else True
 
 
 def _label_ops(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:

@@ -28,8 +28,8 @@ COLUMNS = (*_LINE, *_AROUND)
 _ROOM = 2**62
 
 
-def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
-    """The heaviest places of some rows, at most three, each with its share of their *weight* (a column; None: of rows).
+def places(frame: pd.DataFrame, rows: Bools, weight: str | None, most: int = PLACES) -> list[Place]:
+    """The heaviest places of some rows, at most so many, each with its share of their *weight* (a column; None: of rows).
 
     What carries under 1 % is left out: where most of the time has no place, the little that has one would mislead.
 
@@ -64,7 +64,7 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
         split = located[members].all() and fields["library"] is None
         through = _through(part["library"], codes["library"], members, weights) if split else []
         heaviest.append(Place(**fields, share=float(totals[number] / total), within=within, through=through))
-        if len(heaviest) == PLACES:
+        if len(heaviest) == most:
             break
     return heaviest
 

@@ -12,6 +12,7 @@ import duckdb
 
 from advisor.errors import UsageError, nearest
 from advisor.frames import SCHEMAS
+from advisor.regex import regex
 from advisor.rulebook.conditions import Watch, connect
 from advisor.trace import Trace
 
@@ -19,19 +20,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Answer = TypeVar("Answer")
-_TABLES = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
+_TABLES = regex(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _FRAMES = ["frame", "one row is"]
 _CHUNK, _COUNTED = 10_000, 10_000_000
 
 
-def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def run(trace: Trace, sql: str, seconds: float = math.inf) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of one SELECT. Only the frames that it names are built.
 
-    Raises ``UsageError`` with the nearest frame or column for what DuckDB cannot run.
+    Raises ``UsageError`` with the nearest frame or column for what DuckDB cannot run, and where the query takes more than
+    *seconds* of the processor.
     """
     if _TABLES.fullmatch(sql):
         return _FRAMES, _frames()
-    return _run(trace, sql, lambda answer: ([str(column[0]) for column in answer.description or ()], answer.fetchall()))
+
+    def fetch(answer: duckdb.DuckDBPyConnection) -> tuple[list[str], list[tuple[Any, ...]]]:
+        return [str(column[0]) for column in answer.description or ()], answer.fetchall()
+
+    return _run(trace, sql, fetch, seconds)
 
 
 def table(trace: Trace, sql: str) -> pd.DataFrame:
@@ -113,14 +119,17 @@ def _watched(
     fetch: Callable[[duckdb.DuckDBPyConnection], Answer],
     seconds: float,
 ) -> Answer:
-    try:
-        with Watch(connection) as watch, watch.limit(seconds), _explain_errors(named):
-            connection.execute(sql)
-            return fetch(connection)
-    except KeyboardInterrupt:  # the watch's: nobody presses Ctrl-C in a thread
-        raise UsageError(
-            f"SQL: stopped after {seconds:.0f} s of the processor; filter or group in SQL, and ask for fewer rows"
-        ) from None
+    with Watch(connection) as watch:
+        try:
+            with watch.limit(seconds), _explain_errors(named):
+                connection.execute(sql)
+                return fetch(connection)
+        except KeyboardInterrupt:
+            if not watch.stopped:  # somebody pressed Ctrl-C
+                raise
+            raise UsageError(
+                f"SQL: stopped after {seconds:g} s of the processor; filter or group in SQL, and ask for fewer rows"
+            ) from None
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, Protocol
@@ -18,11 +17,14 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 import pandas as pd
+from msgspec import Struct, field
+from msgspec.structs import replace
 
+from advisor.counting import duration
 from advisor.engine import ranking
 from advisor.engine.acts import acts_of, with_lines
 from advisor.engine.claims import Claim, Settlement, settle
-from advisor.engine.evaluation import Evaluator, Question, cell, explain
+from advisor.engine.evaluation import Evaluator, Question, cell, explain, of_part
 from advisor.engine.places import COLUMNS, places, surrounded
 from advisor.engine.recorded_settings import settings
 from advisor.frames import FRAMES
@@ -51,10 +53,14 @@ HALF = 0.5
 """Share of a finding's cost from which on rows decide which fix fits."""
 _WEIGHS = 0.1
 """Share of a finding's cost from which on a row of its table is named in the fix."""
+_LINES = 20
+"""Lines of a fix that rewrites them, at most: a loop's body has some."""
 _SMALL_PART = 0.1
 """Part of what a finding's rows cost below which the device that they are of is not named."""
 _ONCE = 0.99
 """Part of each row that is start-up, where all of a finding is: the ledger may give moments of it to another cause."""
+_OF_ROWS = frozenset([*COLUMNS, "step", "start_ns", "dur_ns", "cost_ns", "device", "linked"])
+"""Columns that are asked of whatever rows a rule matches."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
     "gpu": f"Record the GPU too: profile({_ACTIVITIES}), with no other profiler attached to the process.",
@@ -130,14 +136,15 @@ class Trace(Protocol):
     def frame(self, name: str, columns: Sequence[str] | None = None, /) -> pd.DataFrame: ...
     def claims(self, frame: str, mask: Bools, /) -> Ints: ...
     def returns(self, frame: str, mask: Bools, /) -> tuple[float, float]: ...
+    def behind(self, frame: str, mask: Bools, /) -> tuple[Ints, Ints]: ...
     def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
     def harness(self, frame: str, /) -> Bools: ...
+    def failed(self, frame: str, /) -> Mapping[str, Exception]: ...
     def around(self, frame: str, mask: Bools, weights: Ints, op: str, /) -> str | None: ...
     def held(self, frame: str, mask: Bools, weights: Ints, /) -> list[tuple[str, float]]: ...
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Results of the rules.
 
     ``matches`` holds, for each finding, its rows and the segments of the ledger they own; ``rows`` the frame and the rows of
@@ -151,14 +158,22 @@ class Outcome:
     rows: dict[str, tuple[str, Bools]] = field(default_factory=dict)
 
 
-def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Outcome:
+def run(
+    trace: Trace,
+    rulebook: Rulebook,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    forget: Callable[[str], object] | None = None,
+) -> Outcome:
     """Run the rules whose id fits one of the globs *only* (all, where there are none) and none of *skip*.
 
-    What goes wrong inside a rule is its verdict, ``error``, and never an exception.
+    What goes wrong inside a rule is its verdict, ``error``, and never an exception. *forget* is called with a frame of very many
+    rows once nothing but a few of its columns, which are kept here, is needed.
     """
     rules = [rule for rule in rulebook.rules if chosen(rule, only, skip)]
     with Evaluator(trace, rulebook.schemas) as evaluator:
-        return _Run(trace, rulebook, evaluator).outcome(rules)
+        return _Run(trace, rulebook, evaluator, forget).outcome(rules)
 
 
 def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
@@ -178,8 +193,14 @@ def _fits(rule: Rule, globs: Sequence[str]) -> bool:
 class _Run:
     """One run of some rules over one trace."""
 
-    def __init__(self, trace: Trace, rulebook: Rulebook, evaluator: Evaluator) -> None:
-        self.trace, self.evaluator = trace, evaluator
+    def __init__(
+        self,
+        trace: Trace,
+        rulebook: Rulebook,
+        evaluator: Evaluator,
+        forget: Callable[[str], object] | None = None,
+    ) -> None:
+        self.trace, self.evaluator, self.forget = trace, evaluator, forget
         self.units = {column.name: column.unit for column in rulebook.schemas["trace"].columns}
         self.unmet: dict[str, str] = {}
         self.rows_by_rule: dict[str, tuple[str, Bools]] = {}
@@ -199,7 +220,10 @@ class _Run:
         found = [self.finding(claim) for claim in settled.claims]
         where = {finding.rule: finding.where for finding in found}
         rewrites = {claim.rule.id: claim.rule.rewrites for claim in settled.claims if claim.rule.rewrites}
-        acts = with_lines({rule: acts_of(self.fixes[rule], at) for rule, at in where.items()}, rewrites, where)
+        rewritten = {rule: self.lines(rule) for rule in rewrites}
+        acts = with_lines(
+            {rule: acts_of(self.fixes[rule], at) for rule, at in where.items()}, rewrites, where, rewritten
+        )
         claims = {claim.rule.id: replace(claim, acts=acts[claim.rule.id]) for claim in settled.claims}
         findings = ranking.arrange(found, claims, list(claims))
         verdicts = Verdicts(
@@ -230,13 +254,13 @@ class _Run:
 
     def able(self, rules: Sequence[Rule]) -> list[Rule]:
         """The rules that go on to the rows; the verdicts of the others are given."""
-        questions = {
-            (rule.id, slot): Question(condition.sql, condition.columns)
+        wanted = {
+            (rule.id, slot): condition
             for rule in rules
             for slot, condition in (("given", rule.compiled.given), ("when", rule.compiled.when))
             if condition is not None
         }
-        answers = self.evaluator.truths("trace", questions)
+        answers = self.evaluator.conditions("trace", wanted)
         self.unmet = self.parts([rule for rule in rules if answers.get((rule.id, "given")) is False])
         return [
             rule
@@ -251,7 +275,7 @@ class _Run:
         for rule in rules:
             condition = rule.compiled.given
             for sql, columns in (condition.parts or [(condition.sql, condition.columns)]) if condition else ():
-                questions[rule.id, sql] = Question(sql, columns)
+                questions[rule.id, sql] = of_part(sql, columns)
         answers = self.evaluator.truths("trace", questions)
         unmet: dict[str, str] = {}
         for rule in rules:
@@ -326,6 +350,8 @@ class _Run:
             found = self.having(frame, self.rows(frame, on_frame))
             if not found:
                 self.evaluator.let_go(frame)
+            elif self.evaluator.keep(frame, _asked_later([rule for rule, _, _ in found])) and self.forget is not None:
+                self.forget(frame)
             matches += found
         return sorted(matches, key=lambda match: match[0].id)
 
@@ -338,6 +364,7 @@ class _Run:
             all_rows: Bools | Exception = np.ones(len(table), np.bool_)
             # What a benchmark does around what it measures is none of the program's.
             of_program = ~self.trace.harness(frame)
+            masks |= self.lacking(frame, rules)
         except Exception as error:  # noqa: BLE001  (the verdict of each rule on this frame)
             all_rows = error
         matches: list[tuple[Rule, Bools, Bools]] = []
@@ -351,6 +378,17 @@ class _Run:
             else:
                 self.verdicts.passes.append(rule.id)
         return matches
+
+    def lacking(self, frame: str, rules: Sequence[Rule]) -> dict[str, Exception]:
+        """The errors of rules that ask for rows which the frame lacks, as these could not be found, or for rows of every word."""
+        failed = self.trace.failed(frame)
+        asked = {rule.id: "" if rule.compiled.where is None else rule.compiled.where.sql for rule in rules}
+        return {
+            rule: error
+            for word, error in failed.items()
+            for rule, sql in asked.items()
+            if f"'{word}'" in sql or "'" not in sql
+        }
 
     def counted(self, table: pd.DataFrame) -> Bools:
         """Rows in the steps that figures speak of; all rows of a trace or a frame without steps."""
@@ -393,13 +431,13 @@ class _Run:
 
         Those that ask for rows are left out: which rows a finding is left with is known once all are settled.
         """
-        questions = {
-            (rule.id, place): Question(given.sql, given.columns)
+        wanted = {
+            (rule.id, place): given
             for rule in rules
             for place, given in enumerate(rule.compiled.fixes)
             if given is not None
         }
-        answers = self.evaluator.truths("trace", questions) if questions else {}
+        answers = self.evaluator.conditions("trace", wanted)
         fixes = {}
         for rule in rules:
             variants = rule.variants
@@ -454,7 +492,8 @@ class _Run:
                 continue
             returns = (returns[0] * weight, returns[1] * weight)
             counted = segments[ledger.counted[segments]]
-            claims.append(Claim(rule, rows, counted, returns=returns, weight=weight, shorter=shorter))
+            behind = self.trace.behind(rule.match.frame, mask)
+            claims.append(Claim(rule, rows, counted, returns=returns, weight=weight, shorter=shorter, behind=behind))
         bare = self.trace.unprofiled
         times = (bare.dur_ns, bare.counted_ns, bare.step_ms) if bare is not None else None
         return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times, self.weighed)
@@ -559,6 +598,12 @@ class _Run:
         table = self.evaluator.frame(frame, (*COLUMNS, *([weight] if weight else [])), cost)
         return surrounded(places(table, rows, weight), self.trace, frame, table, rows, weight)
 
+    def lines(self, rule: str) -> list[Place]:
+        """List the lines of all rows that a rule matched, those that it left to other rules as well: its fix rewrites them."""
+        frame, rows = self.rows_by_rule[rule]
+        weight = self.evaluator.weight(frame, rows)
+        return places(self.evaluator.frame(frame, (*COLUMNS, *([weight] if weight else []))), rows, weight, most=_LINES)
+
     def settings(self, rule: Rule) -> list[Setting]:
         """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""
         if not rule.settings or not self.facts.get("settings_recorded"):
@@ -607,7 +652,7 @@ class _Run:
         if form:
             return format(float(value) if form.endswith("f") else int(value), form)
         if unit == "ns":
-            return f"{value / 1e6:,.2f} ms"
+            return duration(value / 1e6)
         if unit == "bytes":
             return f"{value / 2**30:,.1f} GiB"
         return f"{value:,}" if isinstance(value, int | np.integer) else f"{value:.3g}"
@@ -628,6 +673,7 @@ class _Run:
             code=rule.id.removeprefix(f"{PROFILE}/"),
             message=message,
             advice=" ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in advice if part),
+            example=fix.after or None,
         )
 
 
@@ -638,6 +684,13 @@ def _heaviest(evidence: Evidence, column: str) -> list[Any]:
     return list(
         dict.fromkeys(row[at] for row, own in zip(evidence.rows, costs, strict=True) if own >= _WEIGHS * sum(costs))
     )
+
+
+def _asked_later(rules: Sequence[Rule]) -> frozenset[str]:
+    """The columns of their frame that may be asked for once it is known which rows of it some rules match."""
+    compiled = [rule.compiled for rule in rules]
+    conditions = [part for one in compiled for part in (one.weight, one.launches, *one.evidence, *one.fix_rows)]
+    return _OF_ROWS.union(*(part.columns for part in conditions if part is not None))
 
 
 def _deciding(rule: Rule) -> list[str]:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from advisor.errors import UsageError
-from advisor.execution import task
+from advisor.execution import messages
 from advisor.reading import remote
 from advisor.results.version import __version__
 
@@ -17,8 +17,8 @@ _LOGGERS = ("distributed", "tornado", "asyncio")
 
 
 def cluster(
-    addresses: Sequence[str], settings: task.Settings, scheduler: str, say: Callable[[str], None]
-) -> Iterator[tuple[int, task.Result]]:
+    addresses: Sequence[str], settings: messages.Settings, scheduler: str, say: Callable[[str], None]
+) -> Iterator[tuple[int, messages.Result]]:
     """Work on the traces; results come in the order in which they are done.
 
     A task whose worker dies is done again on another, as often as Dask allows.
@@ -41,11 +41,13 @@ def cluster(
             f"--scheduler {shown}: no Dask scheduler answers ({remote.message_of(error, scheduler)}). Start one with "
             "`dask scheduler`, and give the address that it prints, such as tcp://host:8786."
         ) from None
+    from advisor.execution import task
+
     with client:
         if not client.scheduler_info()["workers"]:
             say(f"waiting for workers of {shown}")
         shared = client.submit(
-            bytes, task.encode(settings), pure=False
+            bytes, messages.encode(settings), pure=False
         )  # a task, and no scattered data: it can be redone
         futures = {
             client.submit(task.work, _absolute(address), shared, address, pure=False): index
@@ -72,13 +74,13 @@ def _absolute(address: str) -> str:
     return address if remote.is_url(address) else os.path.abspath(address)
 
 
-def _result(future: object, address: str, shown: str) -> task.Result:
+def _result(future: object, address: str, shown: str) -> messages.Result:
     import distributed
 
     try:
-        result = task.decode(future.result())  # type: ignore[attr-defined]
+        result = messages.decode(future.result())  # type: ignore[attr-defined]
     except distributed.KilledWorker:
-        return task.Result(
+        return messages.Result(
             error=f"{remote.shown(address)}: every worker that read it died. Have the workers too little memory?"
         )
     except ImportError as error:
@@ -88,7 +90,7 @@ def _result(future: object, address: str, shown: str) -> task.Result:
         ) from None
     except Exception as error:  # noqa: BLE001  (whatever went wrong over there is this one trace's loss)
         reason = f"{type(error).__name__}: {remote.message_of(error, address)}"
-        return task.Result(error=f"{remote.shown(address)}: failed on a worker: {reason}")
+        return messages.Result(error=f"{remote.shown(address)}: failed on a worker: {reason}")
     if result.version != __version__:
         raise UsageError(
             f"--scheduler {shown}: the workers run advisor {result.version}, this is {__version__}. "

@@ -6,23 +6,24 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from advisor.counting import counted
 from advisor.errors import TraceError
 from advisor.reading import remote
+from advisor.regex import regex
 
 SUFFIXES = (".json", ".json.gz")
 _NAMED = 5
-_MAGIC = re.compile(r"[*?\[]")
+_MAGIC = regex(r"[*?\[]")
 # What torch's tensorboard_trace_handler writes: WORKER.TIME.pt.trace.json, a file for each recording of a worker.
-RECORDING = re.compile(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\.gz)?$")
+RECORDING = regex(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\.gz)?$")
 
 
-@dataclass
-class Inputs:
+class Inputs(Struct):
     """The files to read, in order; ``implicit`` are those that nobody named one by one, ``notes`` say what is left out.
 
     ``several``: the arguments stand for several traces, though only one may be there.

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from advisor.counting import counted
-from advisor.execution import task
+from advisor.execution import messages
 from advisor.execution.inputs import Inputs
-from advisor.pipeline import combine
-from advisor.ranks.digest import Digest
-from advisor.ranks.summary import AT_LENGTH, at_length
-from advisor.reading import remote
+from advisor.reading import containers, machine, remote
 from advisor.results.analysis import Analysis
 from advisor.results.ranks import Across
-from advisor.trace import Trace, without_gc
+from advisor.results.several import AT_LENGTH
+
+if TYPE_CHECKING:
+    from advisor.ranks.digest import Digest
+    from advisor.trace import Trace
 
 Say = Callable[[str], None]
 Progress = Callable[[int, int | None], None]
 Result = TypeVar("Result", bound=msgspec.Struct)
 
 
-@dataclass
-class Results:
+class Results(Struct):
     """The analyses, in the order of the traces. ``failed`` are traces that could not be read, ``foreign`` sound files that
     are no traces; each says which file and why."""
 
@@ -41,7 +42,7 @@ class Results:
 
 def run(
     inputs: Inputs,
-    settings: task.Settings,
+    settings: messages.Settings,
     *,
     jobs: int | None = None,
     scheduler: str | None = None,
@@ -59,23 +60,24 @@ def run(
     return run_one(inputs.addresses[0], settings, say, progress)
 
 
-def run_one(address: str, settings: task.Settings, say: Say, progress: Progress | None) -> Results:
+def run_one(address: str, settings: messages.Settings, say: Say, progress: Progress | None) -> Results:
     """Analyze a single trace in this process."""
-    say(f"analyzing {remote.shown(address)}")
+    from advisor.trace import without_gc
+
+    say(f"analyzing {remote.shown(address)}{containers.waiting(address)}")
     with without_gc():
         trace = settings.read(address, progress=progress)
         return Results([settings.analyze(trace)], trace=trace)
 
 
-@dataclass(frozen=True)
-class Workers:
+class Workers(Struct, frozen=True):
     """The processes that work on traces: those of a cluster, else *jobs* of this machine."""
 
     jobs: int | None
     scheduler: str | None
     say: Say
 
-    def results(self, addresses: Sequence[str], settings: task.Settings) -> Iterator[tuple[int, task.Result]]:
+    def results(self, addresses: Sequence[str], settings: messages.Settings) -> Iterator[tuple[int, messages.Result]]:
         """Work on the traces; yields the place of each among the addresses, in the order in which they are done."""
         if self.scheduler is not None:
             from advisor.execution.cluster import cluster
@@ -89,46 +91,53 @@ class Workers:
         return pool.pool(addresses, settings, size) if size > 1 else pool.serial(addresses, settings)
 
 
-def run_many(inputs: Inputs, settings: task.Settings, workers: Workers) -> Results:
+def run_many(inputs: Inputs, settings: messages.Settings, workers: Workers) -> Results:
     """Analyze all traces. A file that is no trace counts as failed, unless nobody named it by itself."""
     addresses, say = inputs.addresses, workers.say
     first = msgspec.structs.replace(settings, views=settings.views and len(addresses) <= AT_LENGTH)
     results = Results()
-    sharing = _Sharing()
-    analyzed: dict[int, tuple[Analysis, Digest]] = {}
-    failures: dict[int, task.Result] = {}
+    done: dict[int, messages.Result] = {}
+    failures: dict[int, messages.Result] = {}
     say(f"analyzing {counted(len(addresses), 'trace')}")
+    machine.trim()  # of what compiling the rules took, while the traces are read
     for index, result in workers.results(addresses, first):
-        say(f"analyzed {len(analyzed) + len(failures) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
-        if result.analysis is None or result.digest is None:
-            failures[index] = result
-        else:
-            analyzed[index] = sharing.share(result.analysis), result.digest
-            results.cache_problem = results.cache_problem or result.cache_problem
+        say(f"analyzed {len(done) + len(failures) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
+        (done if result.analysis else failures)[index] = result
+        results.cache_problem = results.cache_problem or result.cache_problem
     for index, result in sorted(failures.items()):
         is_foreign = result.foreign and addresses[index] in inputs.implicit
         (results.foreign if is_foreign else results.failed).append(result.error)
-    order = sorted(analyzed)
-    results.analyses, results.across = combine(
-        [analyzed[index][0] for index in order],
-        [analyzed[index][1] for index in order],
-        settings.rulebook,
-        only=settings.only,
-        skip=settings.skip,
-    )
+    order = sorted(done)
+    results.analyses, results.across = _together([done.pop(index) for index in order], settings)
+    machine.trim()  # before the report is made
     if settings.views and not first.views:
         _view(results, [addresses[index] for index in order], settings, workers)
     return results
 
 
-def _view(results: Results, addresses: Sequence[str], settings: task.Settings, workers: Workers) -> None:
+def _together(results: list[messages.Result], settings: messages.Settings) -> tuple[list[Analysis], Across | None]:
+    """Combine the *results* of all traces, and let go of them."""
+    from advisor.pipeline import combine  # once those who read are gone
+    from advisor.ranks.digest import Digest
+
+    sharing = _Sharing()
+    # What stays comes first and lies together: between what goes when it is compared it would keep the memory of both.
+    analyses = [sharing.share(messages.unpack(result.analysis, Analysis)) for result in results]
+    digests = [sharing.share_tables(messages.unpack(result.digest, Digest)) for result in results]
+    results.clear()
+    return combine(analyses, digests, settings.rulebook, only=settings.only, skip=settings.skip)
+
+
+def _view(results: Results, addresses: Sequence[str], settings: messages.Settings, workers: Workers) -> None:
     """Add the views of the traces that are shown at length: they are read once more, now that it is known which they are."""
+    from advisor.ranks.summary import at_length
+
     shown = at_length(results.analyses, results.across)
     workers.say(f"drawing {len(shown)} of {len(addresses):,} traces")
     for position, result in workers.results([addresses[index] for index in shown], settings):
-        if result.analysis is not None:
-            index = shown[position]
-            results.analyses[index] = msgspec.structs.replace(results.analyses[index], views=result.analysis.views)
+        if result.analysis:
+            index, views = shown[position], messages.unpack(result.analysis, Analysis).views
+            results.analyses[index] = msgspec.structs.replace(results.analyses[index], views=views)
 
 
 class _Sharing:
@@ -136,6 +145,7 @@ class _Sharing:
 
     def __init__(self) -> None:
         self._texts: dict[object, object] = {}
+        self._empty: dict[str, object] = {}
 
     def share(self, analysis: Analysis) -> Analysis:
         """Replace the texts of *analysis* by equal ones of those before it."""
@@ -143,6 +153,13 @@ class _Sharing:
             self._replace(finding, "title", "why", "more", "fix", "references") for finding in analysis.findings
         ]
         return self._replace(msgspec.structs.replace(analysis, findings=findings), "verdicts")
+
+    def share_tables(self, digest: Digest) -> Digest:
+        """Replace the names of facts, and the tables without a row, by those of the digests before it."""
+        empty = {name: self._empty.setdefault(name, getattr(digest, name)) for name in digest.without_rows}
+        return msgspec.structs.replace(
+            digest, facts={sys.intern(name): fact for name, fact in digest.facts.items()}, **empty
+        )
 
     def _replace(self, result: Result, *fields: str) -> Result:
         values = {name: getattr(result, name) for name in fields}

@@ -9,10 +9,11 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _STRIP_CALLS = 8
-_UNMARKED = re.compile(r"requires_grad_?\s*[=(]\s*False")
-_LEARNING = re.compile(
+_UNMARKED = regex(r"requires_grad_?\s*[=(]\s*False")
+_LEARNING = regex(
     r"\.backward\b|autograd|requires_grad|enable_grad|set_grad_enabled|retain_grad|torch\.func\b|\boptim\b|\boptimizer\b"
 )
 

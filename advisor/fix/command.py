@@ -222,7 +222,7 @@ def _finish(
         measurements.keep(fixes, recorded, verifier.device)
     return Fixes(
         script=script,
-        headline=_outcome(fixes, kept, verifier),
+        headline=_outcome(fixes, kept),
         verified=True,
         applied=choices.apply and bool(kept),
         fixes=fixes,
@@ -236,7 +236,7 @@ def _finish(
     )
 
 
-def _outcome(fixes: list[FixResult], kept: list[FixResult], verifier: Verifier) -> str:
+def _outcome(fixes: list[FixResult], kept: list[FixResult]) -> str:
     if not fixes:
         return "No edit could be made for certain, and nothing was changed"
     if not kept:

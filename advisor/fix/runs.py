@@ -23,6 +23,7 @@ from advisor.fix.project import Project
 from advisor.fix.tree import Tree
 from advisor.record.leaving import STARTED_BY
 from advisor.record.measured import ANY, Followed, Measured
+from advisor.regex import regex
 
 _OFFLINE = {
     "ADVISOR_VERIFY": "1",
@@ -34,9 +35,9 @@ _OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 _TAIL, _LINES = 4000, 8
-_NOT_THE_PROGRAM = re.compile(r"advisor: |\S*\d{4}-\d\d-\d\d[ T]\S+ .*\.cpp:\d+\] ")
+_NOT_THE_PROGRAM = regex(r"advisor: |\S*\d{4}-\d\d-\d\d[ T]\S+ .*\.cpp:\d+\] ")
 """Lines of the recorder and of torch's profiler, among those of the program."""
-_UNRECORDED = re.compile(r"^advisor: (?:error: )?(nothing was recorded.*)", re.MULTILINE)
+_UNRECORDED = regex(r"^advisor: (?:error: )?(nothing was recorded.*)", re.MULTILINE)
 _PATIENCE_S = 10.0
 
 

@@ -6,8 +6,10 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
 
 from advisor.fix.edit import Change, Files
 from advisor.fix.propose import Proposal, diff

@@ -36,9 +36,7 @@ def build(context: Context) -> pd.DataFrame:
     """The frame. Its rows lie in one another, and cost nothing: what runs in them owns the time."""
     host, rows = context.recording.host, context.once(nodes)
     time, count = launched_inside(context)
-    frame = context.common(
-        start=host.start[rows], dur=(host.end - host.start)[rows], cost=np.zeros(len(rows), np.int64), node=rows
-    )
+    frame = context.common(start=host.start[rows], dur=host.ns(rows), cost=np.zeros(len(rows), np.int64), node=rows)
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "gpu_ns": time[rows],

@@ -144,7 +144,7 @@ def build(context: Context) -> pd.DataFrame:
     engines = sorted(set(found.engine))
     frame: dict[str, object] = {
         "start_ns": host.start[node],
-        "dur_ns": (host.end - host.start)[node],
+        "dur_ns": host.ns(node),
         "thread": host.thread[node].astype(np.int64),
         "name": context.labels(host.name[node], context.names),
         "engine": context.labels(np.array([engines.index(name) for name in found.engine], np.int64), engines),

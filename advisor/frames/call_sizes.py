@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor.frames.shapes import MOST_ELEMENTS, first_shape
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.roofline.limits import modelled_work
 from advisor.roofline.recording import divided
 from advisor.timeline.calls import BACKWARD
@@ -20,8 +20,9 @@ _FLOPS_PER_NS = 20.0
 """Rates at which one core works on tensors that do not fit into its caches: what is left once calls cost nothing."""
 LENGTHS = 4
 """Sizes in one step from which on no two turns of a loop are taken to be alike."""
-_ATTENDS = re.compile(r"^aten::(?:_softmax|_safe_softmax|scaled_dot_product_attention)$")
+_ATTENDS = regex(r"^aten::(?:_softmax|_safe_softmax|scaled_dot_product_attention)$")
 """Operators over the lengths of sequences, in which each number depends on all others."""
+_FUSED = "aten::scaled_dot_product_attention"
 
 
 def elements(context: Context, rows: Ints) -> Ints:
@@ -53,8 +54,9 @@ def work_share(context: Context, rows: Ints, cost: Ints, python: Ints) -> npt.ND
 def uneven(context: Context, rows: Ints) -> Bools:
     """Flag operators of lines that give most of what they call four sizes or more in a step, and the backward pass of these.
 
-    Of programs whose attention has as many lengths: such turns can neither be stacked, as the shorter ones would have to be padded
-    and masked, nor compiled once.
+    Of programs whose attention has as many lengths, of queries and of keys: such turns can neither be stacked, as the shorter ones
+    would have to be padded and masked, with a score for each pair, nor compiled once. A softmax over the rows of a turn, with one
+    score each, is no such attention.
     """
     host = context.recording.host
     none = np.zeros(len(rows), np.bool_)
@@ -62,7 +64,7 @@ def uneven(context: Context, rows: Ints) -> Bools:
     attends = np.array([_ATTENDS.match(each) is not None for each in context.names], np.bool_)[name]
     sized = (step >= 0) & (dims >= 0) & (context.phases(rows) != BACKWARD)
     steps, seen = max(len(context.recording.steps), 1), sized & attends
-    if len(_distinct(step[seen], dims[seen])) < LENGTHS * steps:
+    if len(_distinct(step[seen], dims[seen])) < LENGTHS * steps or not _of_pairs(context, name[seen], dims[seen]):
         return none
     line = host.attributes.user[rows]
     at = np.flatnonzero(sized & (line >= 0))
@@ -76,6 +78,18 @@ def uneven(context: Context, rows: Ints) -> Bools:
     own[rows[of_line]] = np.where(mostly[line[of_line]], 1, 0)
     found: Bools = host.with_backward(own)[rows] > 0
     return found
+
+
+def _of_pairs(context: Context, name: Ints, dims: Ints) -> bool:
+    """Tell whether scores are of as many lengths in both of their last dimensions; of a fused attention its queries tell alone."""
+    queries, keys = set(), set()
+    for code, shape in zip(*(column.tolist() for column in _distinct(name, dims).T), strict=True):
+        scores = first_shape(context.shape_texts[shape]) or ()
+        fused = context.names[code] == _FUSED
+        if len(scores) > 1:
+            queries.add(scores[-2])
+            keys.add(scores[-2] if fused else scores[-1])
+    return min(len(queries), len(keys)) >= LENGTHS
 
 
 def _distinct(*columns: Ints) -> Ints:

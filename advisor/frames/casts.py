@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 
 from advisor.intervals import Ints, fetch
+from advisor.regex import regex
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost
 
@@ -15,10 +15,10 @@ CONVERTED = ("weight", "activation")
 _WEIGHT, _ACTIVATION = range(len(CONVERTED))
 # Operators to the places of their parameters among the operands: all else that they are given is computed.
 _PARAMETERS = (
-    (re.compile(r"^aten::(?:linear|conv(?:_transpose)?[123]d|conv(?:olution|_tbc)|prelu)$"), (1, 2)),
-    (re.compile(r"^aten::layer_norm$"), (2, 3)),
-    (re.compile(r"^aten::group_norm$"), (2, 3)),
-    (re.compile(r"^aten::(?:b?addbmm|bmm|scaled_dot_product_attention|softmax|log_softmax)$"), ()),
+    (regex(r"^aten::(?:linear|conv(?:_transpose)?[123]d|conv(?:olution|_tbc)|prelu)$"), (1, 2)),
+    (regex(r"^aten::layer_norm$"), (2, 3)),
+    (regex(r"^aten::group_norm$"), (2, 3)),
+    (regex(r"^aten::(?:b?addbmm|bmm|scaled_dot_product_attention|softmax|log_softmax)$"), ()),
 )
 _MOST = 1 << 16
 
@@ -28,7 +28,7 @@ def converted(context: Context, rows: Ints) -> Ints:
     host = context.recording.host
     launch = context.recording.work.launch[rows]
     out = np.full(len(rows), -1, np.int64)
-    call, around = fetch(host.attributes.op, launch), fetch(context.once(outermost), launch)
+    call, around = fetch(host.attributes.op, launch), outermost(context, launch)
     copies = np.array([name == "aten::copy_" for name in context.names], np.bool_)
     places = {
         code: found[0]

@@ -13,13 +13,13 @@ result before it (a few rows, expanded), it begins something else.
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, alike, covered, fetch, union
+from advisor.regex import regex
 from advisor.timeline.context import Context
 
 _REST_NS = 100_000
@@ -38,12 +38,11 @@ _PRODUCTS = frozenset(("aten::mm", "aten::bmm"))
 _SMALLER = 4
 """A factor is scaled in place of the result where it has a fourth of the elements or fewer."""
 EPILOGUES = ("bias", "scale")
-_GRADIENTS = re.compile(r"AccumulateGrad$|^torch::distributed::(?:ddp::)?reducer|^torch\.distributed\.ddp\.reducer")
-_LIST = re.compile(r"\[([\d,\s]*)\]")
+_GRADIENTS = regex(r"AccumulateGrad$|^torch::distributed::(?:ddp::)?reducer|^torch\.distributed\.ddp\.reducer")
+_LIST = regex(r"\[([\d,\s]*)\]")
 
 
-@dataclass(frozen=True)
-class Sorts:
+class Sorts(Struct, frozen=True):
     """Flags of the kernels, by what may be made of them: a link of a chain, or none."""
 
     pointwise: Bools
@@ -54,8 +53,7 @@ class Sorts:
     counts: Bools
 
 
-@dataclass(frozen=True)
-class Chains:
+class Chains(Struct, frozen=True):
     """Of each kernel: length and number of its chain (0 and -1 for none), whether it is half of a gate, the length of the run
     around a normalization that it belongs to (0 for none), and what it does to the product before it (place in ``EPILOGUES``, -1).
     """

@@ -49,9 +49,7 @@ def build(context: Context) -> pd.DataFrame:
     called = context.op_column(rows, "collective")
     sent, dtype = messages(context, rows, rows)
     time, count = launched_inside(context)
-    frame = context.common(
-        start=host.start[rows], dur=(host.end - host.start)[rows], cost=np.zeros(len(rows), np.int64), node=rows
-    )
+    frame = context.common(start=host.start[rows], dur=host.ns(rows), cost=np.zeros(len(rows), np.int64), node=rows)
     frame |= {
         "name": context.labels(called, texts),
         "kind": context.labels(np.array([kind(texts[code]) for code in called.tolist()], np.int64), [*NAMES, "other"]),

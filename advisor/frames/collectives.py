@@ -19,7 +19,8 @@ from advisor.frames.peers import carries, meets, peers
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.unsharding import ahead_ns, units
 from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, distinct, fetch, inside, summed, union
-from advisor.timeline.calls import BACKWARD, FORWARD, OP
+from advisor.regex import regex
+from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
@@ -59,6 +60,7 @@ SCHEMA = Schema(
         integer("ahead_ns", "ns", "of what is exposed of such a gather: what the computation between the gather before it, of the "
                 "same pass, and its own start would have hidden, had it begun that much earlier; 0 for others"),
         uneven_batches.COLUMN,
+        flag("led", "of the kind that is exposed most, or called where that is: by the model, or by the optimizer"),
         flag("of_activations", "a reduction in a group that reduces in the forward pass at least a tenth of what it does in the "
              "backward pass: parts of a model exchange activations and their gradients in it, as in tensor parallelism"),
         integer("computed_ns", "ns", "what the busiest device computes in the whole window; the same in each row"),
@@ -67,16 +69,16 @@ SCHEMA = Schema(
 _EXCHANGED = 0.1
 """Part of what a group reduces in the backward pass from which on what it reduces in the forward pass are no losses and counts."""
 _KINDS = (
-    ("all_reduce", re.compile(r"all_?reduce|cross_device_reduce|multimem_all_reduce", re.IGNORECASE)),
-    ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),
-    ("reduce_scatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
-    ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
+    ("all_reduce", regex(r"all_?reduce|cross_device_reduce|multimem_all_reduce", re.IGNORECASE)),
+    ("all_gather", regex(r"all_?gather", re.IGNORECASE)),
+    ("reduce_scatter", regex(r"reduce_?scatter", re.IGNORECASE)),
+    ("broadcast", regex(r"broadcast", re.IGNORECASE)),
     # Experts' parallelism sends tokens to their experts (dispatch) and their results back (combine).
-    ("all_to_all", re.compile(r"all_?to_?all|a2a|dispatch|combine", re.IGNORECASE)),
-    ("send", re.compile(r"send_?recv|\bsend", re.IGNORECASE)),
-    ("recv", re.compile(r"\brecv", re.IGNORECASE)),
-    ("barrier", re.compile(r"barrier", re.IGNORECASE)),
-    ("reduce", re.compile(r"reduce", re.IGNORECASE)),
+    ("all_to_all", regex(r"all_?to_?all|a2a|dispatch|combine", re.IGNORECASE)),
+    ("send", regex(r"send_?recv|\bsend", re.IGNORECASE)),
+    ("recv", regex(r"\brecv", re.IGNORECASE)),
+    ("barrier", regex(r"barrier", re.IGNORECASE)),
+    ("reduce", regex(r"reduce", re.IGNORECASE)),
 )
 NAMES = tuple(name for name, _ in _KINDS)
 _NEVER = np.iinfo(np.int64).max
@@ -108,8 +110,8 @@ _LAST = 1.25
 
 
 # Kernels that add up gradients, and the number format in their names.
-_REDUCES = re.compile(r"all_?reduce|reduce_?scatter", re.IGNORECASE)
-_IN_NAME = re.compile(r"_(bfloat16|bf16|half|f16|float|f32)(?=[_(]|$)")
+_REDUCES = regex(r"all_?reduce|reduce_?scatter", re.IGNORECASE)
+_IN_NAME = regex(r"_(bfloat16|bf16|half|f16|float|f32)(?=[_(]|$)")
 _FORMATS = {"float": "fp32", "float32": "fp32", "f32": "fp32", "half": "fp16", "float16": "fp16", "f16": "fp16"} | {
     "bfloat16": "bf16",
     "bf16": "bf16",
@@ -164,10 +166,37 @@ def build(context: Context) -> pd.DataFrame:
         "across_stages": context.once(staged).across,
         "ahead_ns": ahead_ns(context, rows, found.gathers, np.asarray(frame["step"], np.int64), phase, alone),
         "uneven_share": _uneven_share(context, np.asarray(frame["step"], np.int64)),
+        "led": _led(context, rows, codes, phase),
         "of_activations": _of_activations(context.op_column(teller, "group_name"), codes, sent, phase),
         "computed_ns": np.full(len(rows), context.ledger.of_extent()["compute"]),
     }
     return pd.DataFrame(frame)
+
+
+def leading(context: Context) -> str | None:
+    """Name of the kind of collective that most of the exposed communication is."""
+    rows = communication(context)
+    if not len(rows):
+        return None
+    # What stages of a pipeline wait for each other is told of by itself.
+    parts = context.once(staged)
+    owned = np.where(parts.between | parts.across, 0, context.work_cost[rows])
+    names = [*NAMES, "other"]
+    total = summed(context.once(kinds), owned, len(names))
+    return names[int(np.argmax(total))] if owned.any() else None
+
+
+def _led(context: Context, rows: Ints, codes: Ints, phase: Ints) -> Bools:
+    """Flag what one change serves: collectives of the kind that is exposed most, and those where it is: the model's, or the
+    optimizer's.
+    """
+    first = context.once(leading)
+    if first is None:
+        return np.ones(len(rows), np.bool_)
+    of_kind, late = codes == [*NAMES, "other"].index(first), phase == OPTIMIZER
+    owned = context.work_cost[rows]
+    in_optimizer = bool(2 * owned[of_kind & late].sum() > owned[of_kind].sum())
+    return np.asarray(of_kind | (late == in_optimizer))
 
 
 def _of_activations(group: Ints, codes: Ints, sent: Ints, phase: Ints) -> Bools:

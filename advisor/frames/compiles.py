@@ -8,7 +8,6 @@ and outside its graphs is a break, too: what is behind it runs eagerly, up to th
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +16,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union, without
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.variants import Variants, first_of
@@ -41,13 +41,13 @@ SCHEMA = Schema(
 )  # fmt: skip
 KINDS = ("compilation", "recompilation", "region", "graph-break")
 _COMPILATION, _RECOMPILATION, _REGION, _BREAK = range(4)
-_GRAPHS = re.compile(r"^(?:Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)")
-_PLUMBING = re.compile(
+_GRAPHS = regex(r"^(?:Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)")
+_PLUMBING = regex(
     r"^(?:TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher|Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)"
 )
-_READS = re.compile(r"^aten::(?:item|is_nonzero|_local_scalar_dense)$")
-_GRAPH_RUNS = re.compile(r"^(?:CompiledFunction$|## Call CompiledFxGraph)")
-_RESUMES = re.compile(r": torch_dynamo_resume_in_")
+_READS = regex(r"^aten::(?:item|is_nonzero|_local_scalar_dense)$")
+_GRAPH_RUNS = regex(r"^(?:CompiledFunction$|## Call CompiledFxGraph)")
+_RESUMES = regex(r": torch_dynamo_resume_in_")
 _NONE = np.zeros(0, np.int64)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.intervals import Ints, summed
@@ -53,7 +53,7 @@ def _entries(context: Context) -> Sequence[Constant]:
 def _found(context: Context) -> tuple[Ints, Ints]:
     """Rows of ``operator_calls`` that the entries are about, and the entry of each."""
     places = [(entry.file, entry.line, entry.operator) for entry in _entries(context)]
-    return operator_calls.called_at(context, places)
+    return operator_parts.called_at(context, places)
 
 
 def _nodes(context: Context) -> Ints:
@@ -61,7 +61,7 @@ def _nodes(context: Context) -> Ints:
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
-    return operator_calls.parts_of(context, context.once(_found)[0])
+    return operator_parts.parts_of(context, context.once(_found)[0])
 
 
 FRAME = Frame(

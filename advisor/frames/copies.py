@@ -10,8 +10,10 @@ import pandas as pd
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, covered, distinct, fetch, starts_run
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
+from advisor.timeline.marked import steps
 from advisor.timeline.recording import COPY
 
 SCHEMA = Schema(
@@ -42,8 +44,8 @@ SCHEMA = Schema(
     ),
 )
 
-_NAME = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH|HtoA|AtoH|AtoA|AtoD|DtoA)(?:\s*\((\w+) -> (\w+)\))?")
-_ROCM = re.compile(r"Copy(Host|Device)To(Host|Device)|MEMORY_COPY_(HOST|DEVICE)_TO_(HOST|DEVICE)", re.IGNORECASE)
+_NAME = regex(r"(HtoD|DtoH|DtoD|PtoP|HtoH|HtoA|AtoH|AtoA|AtoD|DtoA)(?:\s*\((\w+) -> (\w+)\))?")
+_ROCM = regex(r"Copy(Host|Device)To(Host|Device)|MEMORY_COPY_(HOST|DEVICE)_TO_(HOST|DEVICE)", re.IGNORECASE)
 _LARGE = 1_000_000
 """Bytes from which on the rate of a copy says what its link carries."""
 _HOST = {"pageable": "pageable", "pinned": "pinned", "managed": "managed", "unified": "managed"}
@@ -174,11 +176,10 @@ def _launched_step(context: Context, launch: Ints, step: Ints) -> Ints:
 def _annotations(context: Context, launch: Ints) -> Ints:
     """Name code of the innermost annotation around each launch, but for the steps; -1 for none."""
     host = context.recording.host
-    steps = np.array([name.startswith("ProfilerStep#") for name in context.names], np.bool_)
     found = np.full(len(launch), -1, np.int64)
     known = np.flatnonzero(launch >= 0)
     if len(known) and host.size:
-        around = host.above(launch[known], (host.group == ANNOTATION) & ~steps[host.name])
+        around = host.above(launch[known], (host.group == ANNOTATION) & ~steps(context)[host.name])
         found[known] = fetch(host.name, around)
     return found
 

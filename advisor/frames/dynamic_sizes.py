@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.waits import SCALAR, nodes_by_name
 
-_SIZED = re.compile(r"^aten::(?:nonzero|masked_select|_unique2|unique_dim|unique_consecutive)$")
-_READ = re.compile(r"^aten::_local_scalar_dense$")
+_SIZED = regex(r"^aten::(?:nonzero|masked_select|_unique2|unique_dim|unique_consecutive)$")
+_READ = regex(r"^aten::_local_scalar_dense$")
 _PIECE = 30
 """Launches between two such operators that are worth compiling: fewer leave little to fuse, and no graph to speak of."""
 _FEW = 4

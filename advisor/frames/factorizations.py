@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Ints, summed
@@ -94,7 +94,7 @@ def _entries(context: Context) -> Sequence[Factor]:
 def _found(context: Context) -> tuple[Ints, Ints]:
     """Rows of ``operator_calls`` that the entries are about, and the entry of each."""
     places = [(entry.file, entry.line, entry.operator) for entry in _entries(context)]
-    return operator_calls.called_at(context, places, backward=True)
+    return operator_parts.called_at(context, places, backward=True)
 
 
 def _nodes(context: Context) -> Ints:
@@ -102,7 +102,7 @@ def _nodes(context: Context) -> Ints:
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
-    return operator_calls.parts_of(context, context.once(_found)[0])
+    return operator_parts.parts_of(context, context.once(_found)[0])
 
 
 FRAME = Frame(

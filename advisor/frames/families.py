@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from advisor.frames.patterns.attention import is_softmax
 from advisor.frames.patterns.find import find
 from advisor.frames.patterns.tree import Pairs
 from advisor.intervals import Bools, Ints, alike, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import OP, PHASES, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.fused_names import moves_only, operators
@@ -23,13 +25,13 @@ CASTS, COPIES, RMS_NORM, ROTARY = "casts", "copies", "RMS norm", "rotary embeddi
 ATTENTION, OF_EXPERTS, UNFUSED = "attention", "experts (MoE)", "unfused attention"
 _PRODUCTS, _ACTIVATIONS = "matrix products", "activations"
 _CONCATENATION, _ELEMENTS, _REDUCTIONS, _FILLS = "concatenation", "elementwise", "reductions", "fills"
-_EMBEDS = re.compile(r"embedding|fbgemm|SplitLookup", re.I)
+_EMBEDS = regex(r"embedding|fbgemm|SplitLookup", re.I)
 _OPTIMIZER, _OTHER, _INDEXING = "optimizer", "other", "indexing"
 # By the operator, whatever the kernel in it is called: a convolution may run as a product, attention as several kernels.
 _WHOLLY = (
-    (ATTENTION, re.compile(r"(?:flash|efficient|cudnn|_fused)_?attention|scaled_dot_product|native_multi_head"
+    (ATTENTION, regex(r"(?:flash|efficient|cudnn|_fused)_?attention|scaled_dot_product|native_multi_head"
                              r"|transform_bias_rescale_qkv", re.I)),
-    ("convolutions", re.compile(r"convolution|_conv(?:_depthwise)?[123]d", re.I)),
+    ("convolutions", regex(r"convolution|_conv(?:_depthwise)?[123]d", re.I)),
 )  # fmt: skip
 # By the kernel's name, whatever operator launched it.
 _BY_KIND = {
@@ -43,73 +45,71 @@ _BY_KIND = {
 }
 # By the operator, for all other kernels.
 _BY_OPERATOR = (
-    ("layer norm", re.compile(r"layer_?norm", re.I)),
-    ("group norm", re.compile(r"group_?norm", re.I)),
-    ("batch norm", re.compile(r"(?:batch|instance)_?norm", re.I)),
-    (RMS_NORM, re.compile(r"rms_?norm", re.I)),
-    (ROTARY, re.compile(r"rotary|\brope_?", re.I)),
-    ("softmax", re.compile(r"softmax", re.I)),
-    ("loss", re.compile(r"_loss(?:2d|_nd)?(?:_forward|_backward)?$|_loss_|cross_entropy|\bkl_div", re.I)),
-    (_ACTIVATIONS, re.compile(r"aten::(?:gelu|silu|relu6?|leaky_relu|elu|celu|selu|mish|hardswish|hardsigmoid|hardtanh|softplus"
+    ("layer norm", regex(r"layer_?norm", re.I)),
+    ("group norm", regex(r"group_?norm", re.I)),
+    ("batch norm", regex(r"(?:batch|instance)_?norm", re.I)),
+    (RMS_NORM, regex(r"rms_?norm", re.I)),
+    (ROTARY, regex(r"rotary|\brope_?", re.I)),
+    ("softmax", regex(r"softmax", re.I)),
+    ("loss", regex(r"_loss(?:2d|_nd)?(?:_forward|_backward)?$|_loss_|cross_entropy|\bkl_div", re.I)),
+    (_ACTIVATIONS, regex(r"aten::(?:gelu|silu|relu6?|leaky_relu|elu|celu|selu|mish|hardswish|hardsigmoid|hardtanh|softplus"
                               r"|log_sigmoid|glu|threshold|_?prelu(?:_kernel)?)_?(?:_(?:forward|backward))?_?$")),
-    ("dropout", re.compile(r"dropout|bernoulli", re.I)),
-    ("random numbers", re.compile(r"aten::(?:rand\w*|normal_?|uniform_|exponential_|multinomial)$", re.I)),
-    ("embedding", re.compile(r"embedding|fbgemm", re.I)),
-    ("sort", re.compile(r"aten::(?:arg)?(?:sort|topk|_?unique\w*|msort|kthvalue|median)$")),
-    (_CONCATENATION, re.compile(r"aten::_?(?:cat|concat\w*|stack)(?:_out)?$")),
-    (_INDEXING, re.compile(r"aten::_?(?:index\w*|gather|scatter\w*|take\w*|masked_select|masked_scatter\w*|nonzero"
+    ("dropout", regex(r"dropout|bernoulli", re.I)),
+    ("random numbers", regex(r"aten::(?:rand\w*|normal_?|uniform_|exponential_|multinomial)$", re.I)),
+    ("embedding", regex(r"embedding|fbgemm", re.I)),
+    ("sort", regex(r"aten::(?:arg)?(?:sort|topk|_?unique\w*|msort|kthvalue|median)$")),
+    (_CONCATENATION, regex(r"aten::_?(?:cat|concat\w*|stack)(?:_out)?$")),
+    (_INDEXING, regex(r"aten::_?(?:index\w*|gather|scatter\w*|take\w*|masked_select|masked_scatter\w*|nonzero"
                            r"|(?:select|slice)_(?:scatter|backward)|embedding_renorm_)$")),
-    (_FILLS, re.compile(r"aten::(?:fill_|zero_|zeros\w*|ones\w*|full\w*)$")),
+    (_FILLS, regex(r"aten::(?:fill_|zero_|zeros\w*|ones\w*|full\w*)$")),
 )  # fmt: skip
-_HELPERS = "convolution helpers", re.compile(r"^SubTensorOp|convertTensor_kernel")
+_HELPERS = "convolution helpers", regex(r"^SubTensorOp|convertTensor_kernel")
 """By the kernel's name: what MIOpen and cuDNN run around a convolution: fills and casts of workspaces."""
 # By the kernel's name, where no operator of torch tells: engines call libraries of their own, and replay graphs.
 _NAMED = (
-    (ROTARY, re.compile(r"rotary|\brope_|_rope_", re.I)),
-    (ATTENTION, re.compile(r"\bsage_|paged_attention|reshape_and_cache|store_kv_?cache|\bmla_", re.I)),
-    (RMS_NORM, re.compile(r"rms_?(?:layer)?norm", re.I)),
-    ("layer norm", re.compile(r"layer_?norm(?!.*(?:gemm|linear|mlp))", re.I)),
-    (_ACTIVATIONS, re.compile(r"act_and_mul|(?:silu|gelu)_(?:and_)?mul|swiglu|geglu", re.I)),
+    (ROTARY, regex(r"rotary|\brope_|_rope_", re.I)),
+    (ATTENTION, regex(r"\bsage_|paged_attention|reshape_and_cache|store_kv_?cache|\bmla_", re.I)),
+    (RMS_NORM, regex(r"rms_?(?:layer)?norm", re.I)),
+    ("layer norm", regex(r"layer_?norm(?!.*(?:gemm|linear|mlp))", re.I)),
+    (_ACTIVATIONS, regex(r"act_and_mul|(?:silu|gelu)_(?:and_)?mul|swiglu|geglu", re.I)),
 )  # fmt: skip
-_EXPERT_WORK = re.compile(r"grouped_(?:mm|gemm)|GroupProblemShape|bitmatrix|\bgmm\b|megablocks", re.I)
+_EXPERT_WORK = regex(r"grouped_(?:mm|gemm)|GroupProblemShape|bitmatrix|\bgmm\b|megablocks", re.I)
 """Products of experts by what they are: of several matrices, each with rows of its own; and the tables of who goes where."""
-_ENGINES = ((ATTENTION, re.compile(r"attention", re.I)), (OF_EXPERTS, EXPERTS))
+_ENGINES = ((ATTENTION, regex(r"attention", re.I)), (OF_EXPERTS, EXPERTS))
 """By an operator of an engine's own, which is one call of a library for all of it."""
 _MODULES = (
-    (RMS_NORM, re.compile(r"(?:RMS_?Norm(?:Gated)?|T5LayerNorm)$", re.I)),
-    ("layer norm", re.compile(r"LayerNorm(?:2d|32|FP32)?$", re.I)),
-    ("group norm", re.compile(r"GroupNorm(?:32)?$", re.I)),
-    ("batch norm", re.compile(r"(?:Batch|Instance)Norm[123]?d?$", re.I)),
-    (ROTARY, re.compile(r"(?:Rotary\w*Embed\w*|RoPE|ApplyRotary\w*)$", re.I)),
-    (_ACTIVATIONS, re.compile(r"(?:GELU(?:Activation|Tanh)?|SiLU(?:Activation)?|SwiGLU|GEGLU|Mish|Swish)$", re.I)),
+    (RMS_NORM, regex(r"(?:RMS_?Norm(?:Gated)?|T5LayerNorm)$", re.I)),
+    ("layer norm", regex(r"LayerNorm(?:2d|32|FP32)?$", re.I)),
+    ("group norm", regex(r"GroupNorm(?:32)?$", re.I)),
+    ("batch norm", regex(r"(?:Batch|Instance)Norm[123]?d?$", re.I)),
+    (ROTARY, regex(r"(?:Rotary\w*Embed\w*|RoPE|ApplyRotary\w*)$", re.I)),
+    (_ACTIVATIONS, regex(r"(?:GELU(?:Activation|Tanh)?|SiLU(?:Activation)?|SwiGLU|GEGLU|Mish|Swish)$", re.I)),
 )
 """By the innermost module, of what it computes step by step."""
 _FUNCTIONS = (
     (
         ROTARY,
-        re.compile(
-            r"\): (?:_?apply_\w*(?:rotary|rope)\w*|_?rotate_(?:half|every_two)|_?rope|apply_multimodal_rotary\w*)$"
-        ),
+        regex(r"\): (?:_?apply_\w*(?:rotary|rope)\w*|_?rotate_(?:half|every_two)|_?rope|apply_multimodal_rotary\w*)$"),
     ),
-    (RMS_NORM, re.compile(r"\): _?rms_?norm\w*$")),
+    (RMS_NORM, regex(r"\): _?rms_?norm\w*$")),
 )
 """By a function of Python around it, likewise."""
 _STEPWISE = frozenset({_ELEMENTS, _REDUCTIONS, CASTS, COPIES, _CONCATENATION, _FILLS, "normalization"})
 """Families of kernels that are no more than a step of such a thing."""
-_EXPERTS = re.compile(
+_EXPERTS = regex(
     r"(?:^|/)[^/]*(?:MoE|Moe|MOE)[^/]*/(?![^/]*(?:Gate|Router)(?:_\d+)?(?:/|$)|[^/]*Shared|Linear(?:_\d+)?$)"
     r"|(?:^|/)[^/]*[Ee]xperts?(?:_\d+|MLP|FFN|Layer)*(?:/|$)"
 )
 """Paths of modules that are experts: inside of a layer of these, but for what chooses among them."""
-_STEPS = re.compile(r"adam|sgd|lamb|adagrad|lion|rmsprop", re.I)
+_STEPS = regex(r"adam|sgd|lamb|adagrad|lion|rmsprop", re.I)
 # By the operator, of kernels whose names say nothing: those of accelerators other than GPUs.
 _UNNAMED = (
-    (_PRODUCTS, re.compile(r"aten::(?:_?mm|addmm|b?addbmm|bmm|linear|matmul|mv|dot|_scaled_mm)$")),
-    ("convolutions", re.compile(r"convolution")),
-    (_REDUCTIONS, re.compile(r"aten::(?:sum|mean|prod|std|var|var_mean|norm|linalg_vector_norm|a?max|a?min|argmax|argmin|any|all"
+    (_PRODUCTS, regex(r"aten::(?:_?mm|addmm|b?addbmm|bmm|linear|matmul|mv|dot|_scaled_mm)$")),
+    ("convolutions", regex(r"convolution")),
+    (_REDUCTIONS, regex(r"aten::(?:sum|mean|prod|std|var|var_mean|norm|linalg_vector_norm|a?max|a?min|argmax|argmin|any|all"
                               r"|cumsum|logsumexp)$")),
-    ("pooling", re.compile(r"aten::\w*pool\w*$")),
-    (_ELEMENTS, re.compile(r"aten::(?:add|sub|rsub|mul|div|remainder|neg|abs|sqrt|rsqrt|pow|exp|exp2|expm1|log|log2|log1p|sin"
+    ("pooling", regex(r"aten::\w*pool\w*$")),
+    (_ELEMENTS, regex(r"aten::(?:add|sub|rsub|mul|div|remainder|neg|abs|sqrt|rsqrt|pow|exp|exp2|expm1|log|log2|log1p|sin"
                                r"|cos|tanh|erf|sigmoid|relu|gelu|silu|leaky_relu|hardtanh|threshold|clamp|clamp_min|clamp_max"
                                r"|where|lerp|addcmul|addcdiv|nan_to_num|isnan|isinf|isfinite|reciprocal|sign|floor|ceil|round"
                                r"|eq|ne|lt|le|gt|ge|maximum|minimum|masked_fill|bitwise_\w+|logical_\w+|tril|triu|arange)_?"
@@ -128,24 +128,24 @@ _ELSE = {
     "triton": "Triton kernels",
 }
 _NORMS = (
-    ("batch norm", re.compile(r"batch_?norm|\bbn_(?:fw|bw)", re.I)),
-    ("group norm", re.compile(r"group_?norm", re.I)),
-    (RMS_NORM, re.compile(r"rms_?norm", re.I)),
-    ("layer norm", re.compile(r"layer_?norm|GammaBeta|RowwiseMoments", re.I)),
+    ("batch norm", regex(r"batch_?norm|\bbn_(?:fw|bw)", re.I)),
+    ("group norm", regex(r"group_?norm", re.I)),
+    (RMS_NORM, regex(r"rms_?norm", re.I)),
+    ("layer norm", regex(r"layer_?norm|GammaBeta|RowwiseMoments", re.I)),
 )
 _UNTOLD = frozenset({"other", "elementwise", "reduction", "triton"})
-_QUANTIZES = re.compile(r"(?:^|_|::|\s)(?:de)?quant", re.I)
-_CASTING = re.compile(r"bfloat16_copy_kernel|float16_copy_kernel|half_copy_kernel|(?:Load|Store)WithCast")
+_QUANTIZES = regex(r"(?:^|_|::|\s)(?:de)?quant", re.I)
+_CASTING = regex(r"bfloat16_copy_kernel|float16_copy_kernel|half_copy_kernel|(?:Load|Store)WithCast")
 # Kernels of one operator each, one behind the other on a stream: x.float().pow(2).mean(-1) + eps, its rsqrt, x and the weight
 # times it, with the casts between; and q * cos + rotate_half(q) * sin.
 _LETTERS = {
     "aten::copy_": "c", "aten::pow": "p", "aten::square": "p", "aten::mean": "m", "aten::add": "a", "aten::rsqrt": "r",
     "aten::mul": "x", "aten::neg": "n", "aten::cat": "k",
 }  # fmt: skip
-_BY_HAND = ((RMS_NORM, re.compile(r"c?pma?rxc?x?")), (ROTARY, re.compile(r"xnkxa")))
+_BY_HAND = ((RMS_NORM, regex(r"c?pma?rxc?x?")), (ROTARY, regex(r"xnkxa")))
 
 
-_SCHEME = re.compile(r"^triton_(poi|red|per|for|tem|mm|bmm|spl|flex|split_scan)_fused_")
+_SCHEME = regex(r"^triton_(poi|red|per|for|tem|mm|bmm|spl|flex|split_scan)_fused_")
 _RANKS = (
     ATTENTION, "convolutions", "batch norm", "layer norm", "group norm", RMS_NORM, "softmax", "loss", ROTARY, "embedding",
     _ACTIVATIONS, "random numbers", "dropout", "sort",
@@ -174,7 +174,12 @@ def families(context: Context) -> Families:
     told = [_family(context, *key) for key in zip(*(key[first].tolist() for key in keys), strict=True)]
     each = np.array([numbers.setdefault(family, len(numbers)) for family in told], np.int64)
     code = each[back] if len(each) else np.zeros(len(rows), np.int64)
-    for family, chosen in (*_by_place(context, launch, code, tuple(numbers)), *_by_hand(context, op)):
+    elements = code == numbers.get(_ELEMENTS, -1)
+    dur = (work.end - work.start)[rows]
+    least = _MUCH * float(dur[code != numbers.get(_BY_KIND["communication"], -1)].sum())
+    summed = [(family, chosen[elements[chosen]]) for family, chosen in _of_gradients(context, launch)]
+    summed = [(family, chosen) for family, chosen in summed if dur[chosen].sum() >= least]
+    for family, chosen in chain(_by_place(context, launch, code, tuple(numbers)), _by_hand(context, op), summed):
         chosen = chosen[~optimizing[chosen]]
         if len(chosen):
             code[chosen] = numbers.setdefault(family, len(numbers))
@@ -380,11 +385,38 @@ def operator_family(operator: str, outer: str, *, optimizing: bool = False) -> s
 
 
 _ON_CPU = (
-    (_PRODUCTS, re.compile(r"(?:mkldnn|mkl|onednn)\w*(?:::)?\w*linear", re.I)),
-    ("recurrent layers", re.compile(r"mkldnn_rnn|(?:::|_)(?:lstm|gru|rnn_(?:tanh|relu))", re.I)),
+    (_PRODUCTS, regex(r"(?:mkldnn|mkl|onednn)\w*(?:::)?\w*linear", re.I)),
+    ("recurrent layers", regex(r"mkldnn_rnn|(?:::|_)(?:lstm|gru|rnn_(?:tanh|relu))", re.I)),
 )
 """Of the CPU's own operators."""
 _COPYING = frozenset({"aten::copy_", "aten::clone", "aten::contiguous", "aten::_to_copy"})
+
+
+def _of_gradients(context: Context, launch: Ints) -> list[tuple[str, Ints]]:
+    """Find the additions that autograd's engine makes itself: to gradients that are there, and of those from several uses.
+
+    The former are made where gradients are not None as a backward pass begins, the latter where tensors are used more than once.
+    The former lie right in the node that stores a gradient, the latter behind a node, in the engine's evaluation of it.
+    """
+    host, names = context.recording.host, context.names
+    stores = np.array([*(name.endswith(_STORE) for name in names), False], np.bool_)
+    runs = np.array([*(name.startswith(_ENGINE) for name in names), False], np.bool_) & ~stores
+    if not host.size or not (stores | runs).any():
+        return []
+    node = _operators(context, launch)
+    adds = np.array([*(name in _ADDS for name in names), False], np.bool_)[fetch(host.name, node)]
+    above = fetch(host.name, fetch(host.parent, node))
+    return [(family, np.flatnonzero(adds & of[above])) for family, of in ((_INTO_GRAD, stores), (_REUSED, runs))]
+
+
+_INTO_GRAD, _REUSED = "adding to .grad", "gradient sums"
+_MUCH = 0.05
+"""Of the kernels' time but for communication: such additions of less are elementwise kernels like others."""
+_STORE, _ENGINE, _ADDS = (
+    "torch::autograd::AccumulateGrad",
+    "autograd::engine::evaluate_function: ",
+    ("aten::add", "aten::add_"),
+)
 
 
 def _by_hand(context: Context, op: Ints) -> list[tuple[str, Ints]]:

@@ -7,10 +7,9 @@ one operator each. Where samples take work (decoding, augmentation, tokens) they
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.frames.patterns.tree import Shapes
 from advisor.intervals import Bools, Ints, fetch, summed
@@ -43,8 +42,7 @@ _NUMBERS = 8
 _MOST_TENSORS = 64
 
 
-@dataclass(eq=False)
-class Fetches:
+class Fetches(Struct, eq=False):
     """Of each wait the samples that are fetched one by one as rows in memory (-1: none are), and what part of it copies."""
 
     samples: Ints

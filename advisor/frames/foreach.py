@@ -7,16 +7,16 @@ it calls the plain operator on each tensor. On the CPU it always does.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, compact, fetch, summed
+from advisor.intervals import Bools, Ints, compact, fetch, narrow, summed
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
-_FOREACH = re.compile(r"^aten::_foreach_(\w+?)_?$")
+_FOREACH = regex(r"^aten::_foreach_(\w+?)_?$")
 _DEEP = 3
 
 
@@ -35,7 +35,7 @@ def fallbacks(context: Context) -> Fallbacks:
     named = np.zeros(len(context.names), np.bool_)
     named[list(kinds)] = True
     if not kinds or not host.size:
-        return Fallbacks(tensors, inside)
+        return Fallbacks(narrow(tensors), narrow(inside))
     calls = named[host.name] & (host.group == OP)
     children = np.flatnonzero((host.group == OP) & calls[np.maximum(host.parent, 0)] & (host.parent >= 0))
     pairs, back = np.unique(
@@ -43,7 +43,7 @@ def fallbacks(context: Context) -> Fallbacks:
     )
     same = [kinds[call] in context.names[child] for call, child in pairs.T.tolist()]
     if not any(same):
-        return Fallbacks(tensors, inside)
+        return Fallbacks(narrow(tensors), narrow(inside))
     children = children[np.array(same, np.bool_)[back.ravel()]]
     tensors = compact(summed(host.parent[children], 1, host.size))
     slow = tensors >= 2

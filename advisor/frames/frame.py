@@ -6,11 +6,11 @@ Claims, the replay and the timeline ask the frame; nothing else knows frames by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.schema import Column, Schema
 from advisor.intervals import EMPTY, Bools, Ints, Spans, summed, union
@@ -25,6 +25,8 @@ Index = Callable[[Context], Ints]
 """One number for each row of a frame."""
 Pick = Callable[[Context, Bools], Ints]
 """Any numbers for the chosen rows of a frame."""
+Couples = Callable[[Context, Bools], tuple[Ints, Ints]]
+"""Pairs of segments of the ledger for the chosen rows of a frame."""
 Stretches = Callable[[Context, Bools], Spans]
 """Stretches of time for the chosen rows of a frame."""
 Makers = Mapping[str, Callable[[], object]]
@@ -39,8 +41,7 @@ MEGABYTES = "round(sum(bytes) / 1e6, 1) AS megabytes"
 IN_PYTHON, NOT_LINKED = "(Python, outside operators)", "(not linked)"
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Identity of the rows: for each the piece of GPU work or the call on the host that it is.
 
     ``work`` are indices into ``Recording.work``, ``nodes`` are nodes of the host's forest (-1: none). Rows that are
@@ -56,8 +57,7 @@ class Rows:
     events: Callable[[Context, Bools], tuple[Ints, Ints]] | None = None
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One frame. Either its rows own time on the ledger, and ``owns`` says which segments, or it is ``timeless``.
 
     ``build`` makes the whole table. A frame of very many rows gives ``makers`` as well: then only those of its columns are made
@@ -68,10 +68,13 @@ class Frame:
     idle time that they own, and none where the rows are GPU work. ``spares`` is the host's time that goes with the rows where a fix
     removes them, behind the GPU's work as well. ``frees`` are nodes of the waits that a fix does away with;
     ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. ``returns`` are the
-    parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. ``excess`` is a column
-    of ns that a row takes too long: what the gate compares of rows that own no time. One that is ``slow`` to build comes last among
-    the frames that rules are asked on: of a large trace a second thread builds it while the others are asked. Raises
-    ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
+    parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. ``behind`` pairs segments
+    that rows own with those of the operators before them, with which they go: what these made is given back there. ``excess``
+    is a column of ns that a row takes too long: what the gate compares of rows that own no time. ``failed`` are words of a column,
+    each with the error for which the frame lacks the rows that say it: the verdict of rules that ask for that word. One that is
+    ``slow`` to build comes last among the frames that rules are asked on: of a large trace a second thread builds it while the
+    others are asked.
+    Raises ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
     """
 
     schema: Schema
@@ -86,6 +89,8 @@ class Frame:
     frees: Pick | None = None
     encloses: Pick | None = None
     returns: Callable[[Context, Bools], tuple[float, float]] | None = None
+    behind: Couples | None = None
+    failed: Callable[[Context], Mapping[str, Exception]] | None = None
     excess: str = ""
     no_op: str = ""
     unlinked: str = ""

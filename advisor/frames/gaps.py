@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from advisor.frames.gradients import idle_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.written import Files
 from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, starts_run, subtract, summed, union
+from advisor.regex import regex
 from advisor.timeline.calls import OP, PYTHON, RUNTIME, Host
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
@@ -35,6 +35,8 @@ SCHEMA = Schema(
         text("cause", "why: " + ", ".join(IDLE)),
         integer("gap_id", "", "the idle stretch of the device that it is part of"),
         integer("gap_ns", "ns", "length of that whole stretch"),
+        integer("turning_ns", "ns", "length of that stretch where it lies in two steps, the profiler's own work included; 0 where "
+                "it lies in one"),
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
         text("owner", "of the host's and an operator's: what held the host: " + ", ".join(OWNERS) + "; NULL: not known"),
@@ -85,7 +87,7 @@ SCHEMA = Schema(
         *OF_GAPS,
     ),
 )  # fmt: skip
-_PROFILER = re.compile(r"torch/profiler/\w+\.py\(")
+_PROFILER = regex(r"torch/profiler/\w+\.py\(")
 
 
 def _segments(context: Context) -> tuple[Ints, Ints]:
@@ -124,12 +126,20 @@ def _nodes(context: Context) -> Ints:
     return node
 
 
+def _turning(step: Ints, gap: Ints, length: Ints) -> Ints:
+    """Length of the stretch of each part where its parts lie in several steps, else 0."""
+    least, most = np.full(len(length), np.iinfo(np.int64).max), np.full(len(length), -1, np.int64)
+    np.minimum.at(least, gap, step)
+    np.maximum.at(most, gap, step)
+    return np.where(least < most, length, 0)[gap]
+
+
 def build(context: Context) -> pd.DataFrame:
     """The frame of the busiest device; without a device, of the host's window."""
     ledger, host = context.ledger, context.recording.host
     segments, _ = context.once(_segments)
     head, start, dur = context.once(_bounds)
-    count, gap = len(head), ledger.gap[head]
+    count, gap = len(head), ledger.gap[head].astype(np.int64)
     stretches = int(gap.max()) + 1 if count else 0
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
     following = launch_behind(context, start + dur)
@@ -172,6 +182,7 @@ def build(context: Context) -> pd.DataFrame:
         "cause": context.labels(ledger.cause[head], CAUSES),
         "gap_id": gap,
         "gap_ns": length[gap],
+        "turning_ns": _turning(context.recording.step_of(start), gap, length),
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
         "owner": context.labels(held.owner, OWNERS),
@@ -193,7 +204,7 @@ def build(context: Context) -> pd.DataFrame:
         **idle_columns(context, start, dur, following),
         "unbroken": dynamic_sizes.unbroken(context, start, context.phases(node)),
         "startup": ledger.cause[head] == CODE["startup"],
-        "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
+        "call_ns": np.where(in_call, fetch(host.end, node) - fetch(host.start, node), 0),
         "written_ns": context.known(files.ns),
         "written_by": context.labels(files.label, files.labels),
         "freeing_ns": context.known(

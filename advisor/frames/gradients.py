@@ -54,8 +54,8 @@ def _accumulations(context: Context) -> Spans:
     named = np.array([name.endswith(_NODE) for name in context.names], np.bool_)
     if not host.size or not named.any():
         return union(host.start[:0], host.end[:0])
-    outer = context.once(outermost)
-    ops = np.flatnonzero((host.group == OP) & (outer == np.arange(host.size)))
+    ops = np.flatnonzero(host.group == OP)
+    ops = ops[outermost(context, ops) == ops]
     ops = ops[np.lexsort((host.start[ops], host.thread[ops]))]
     own = named[host.name[ops]]
     begins, ends = host.start[ops].copy(), host.end[ops].copy()

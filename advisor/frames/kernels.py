@@ -24,6 +24,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.short_runs import short_runs
 from advisor.intervals import Bools, Ints, alike, covered, distinct, fetch, union
 from advisor.privacy import clean_path
+from advisor.regex import regex
 from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.calls import OP, OPTIMIZER
@@ -33,7 +34,7 @@ from advisor.timeline.graph_origins import graph_origins
 from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.recording import KERNEL
 
-_CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
+_CONVOLUTION = regex(r"conv(?!ert)", re.IGNORECASE)
 
 SCHEMA = Schema(
     "kernels",
@@ -237,8 +238,8 @@ def _odd_sizes(context: Context, products: Bools) -> object:
 _NOT_FUSED = frozenset(("gemm", "conv", "attention", "communication", "optimizer", "graph"))
 
 # Counts of batches are whole numbers, which no normalization reads.
-_COUNTS = re.compile(r"Functor\w*<long>")
-_NORMALIZES = re.compile(r"at::native|cudnn|MIOpen", re.IGNORECASE)
+_COUNTS = regex(r"Functor\w*<long>")
+_NORMALIZES = regex(r"at::native|cudnn|MIOpen", re.IGNORECASE)
 
 
 def _sorts(context: Context, by_row: Callable[[list[Any], type], Ints]) -> Sorts:
@@ -265,7 +266,7 @@ def _sorts(context: Context, by_row: Callable[[list[Any], type], Ints]) -> Sorts
 _CONV, _LAYOUT, _OTHER = range(3)
 _KIND = {"conv": _CONV, "layout": _LAYOUT}
 # What libraries run between a convolution's kernel and the turning of its output: a cast of the workspace, a fill, a bias.
-_HELPS = re.compile(r"^SubTensorOp|convertTensor_kernel|add_?[tT]ensor_kernel")
+_HELPS = regex(r"^SubTensorOp|convertTensor_kernel|add_?[tT]ensor_kernel")
 
 
 def _at_convolution(context: Context, kind: Ints) -> Bools:
@@ -338,7 +339,7 @@ def _event_columns(context: Context) -> dict[str, Callable[[], object]]:
     }
 
 
-_SIZE = re.compile(r"\b[A-Z][A-Z0-9_]{0,30}=\d{1,9}\b")
+_SIZE = regex(r"\b[A-Z][A-Z0-9_]{0,30}=\d{1,9}\b")
 
 
 def _fused(context: Context, name: Ints) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame, Makers, Rows, assemble, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, distinct, inside, starts_run, summed, union, without
+from advisor.regex import regex
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_by_name
@@ -34,21 +34,23 @@ SCHEMA = Schema(
                 "or a malloc that fills it; -1 else"),
     ),
 )  # fmt: skip
+KERNEL_CALL = regex(r"Launch(?!HostFunc)|^hipExtModuleLaunch")
+"""Calls that launch a kernel, where they are none of a graph."""
 _KINDS = (
     ("graph", GRAPH),
     ("sync", SYNC_CALL),
-    ("free", re.compile(r"^(?:cuda|hip)Free|^cuMem(?:Free|Release|Unmap)|^(?:cuda|hip)HostUnregister")),
+    ("free", regex(r"^(?:cuda|hip)Free|^cuMem(?:Free|Release|Unmap)|^(?:cuda|hip)HostUnregister")),
     ("malloc", ALLOCATOR_CALL),
-    ("kernel", re.compile(r"Launch(?!HostFunc)|^hipExtModuleLaunch")),
-    ("copy", re.compile(r"Memcpy")),
-    ("memset", re.compile(r"Memset")),
-    ("event", re.compile(r"Event|WaitEvent")),
-    ("query", re.compile(r"Get|Query|Is[A-Z]|Peek|Occupancy|Set[A-Z]")),
+    ("kernel", KERNEL_CALL),
+    ("copy", regex(r"Memcpy")),
+    ("memset", regex(r"Memset")),
+    ("event", regex(r"Event|WaitEvent")),
+    ("query", regex(r"Get|Query|Is[A-Z]|Peek|Occupancy|Set[A-Z]")),
 )
 
 _ALLOCATING = [code for code, (kind, _) in enumerate(_KINDS) if kind in ("malloc", "free")]
-_FREE = re.compile(r"^(?:cuda|hip)Free$|^cuMem(?:Free|Unmap|Release)")
-_EMPTY_CACHE = re.compile(r"torch/cuda/memory\.py\(\d+\): empty_cache$")
+_FREE = regex(r"^(?:cuda|hip)Free$|^cuMem(?:Free|Unmap|Release)")
+_EMPTY_CACHE = regex(r"torch/cuda/memory\.py\(\d+\): empty_cache$")
 
 
 def nodes(context: Context) -> Ints:
@@ -80,7 +82,9 @@ def makers(context: Context) -> Makers:
         ),
         "name": lambda: context.labels(host.name[rows], context.names),
         "kind": lambda: context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
-        "correlation": lambda: context.tables["runtime"]["correlation"][host.row[rows]] if len(rows) else rows,
+        "correlation": lambda: (
+            context.tables["runtime"]["correlation"][host.row[rows]].astype(np.int64) if len(rows) else rows
+        ),
         "linked": lambda: count() > 0,
         "gpu_start_ns": first,
         "gpu_dur_ns": lambda: summed(work.launch[linked], (work.end - work.start)[linked], host.size)[rows],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.schema import integer, real
 from advisor.frames.shapes import first_shape
 from advisor.intervals import Bools, Ints, fetch
+from advisor.regex import regex
 from advisor.roofline.limits import Floats
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
@@ -19,7 +18,7 @@ COLUMNS = (
     real("layout_gain", "share", "of the layout kernels at convolutions, what channels_last spares: group norms and instance norms "
          "make their input contiguous, and each brings two back; 0 of the kernels of instance norms; else 1"),
 )  # fmt: skip
-_NAMED = re.compile(r"^aten::conv_?(?:transpose)?([123])d$")
+_NAMED = regex(r"^aten::conv_?(?:transpose)?([123])d$")
 _SIZED = ("aten::convolution", "aten::convolution_backward", "aten::convolution_overrideable")
 _CONTIGUOUS = ("aten::native_group_norm", "aten::instance_norm")
 _CONVOLVED = "aten::convolution"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from advisor.frames.worker_time import worker_time
 from advisor.intervals import Bools, Ints, Spans, coded, fetch, summed, union
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import Recorded, Samples
+from advisor.regex import regex
 from advisor.timeline.context import Context
 from advisor.timeline.unprofiled import bare_times
 from advisor.timeline.waits import LOADER, unpickling
@@ -84,7 +84,7 @@ SCHEMA = Schema(
 _SEEDED = ["aten::empty", "aten::random_", "aten::item", "aten::randperm"]
 """Operators with which RandomSampler begins: a seed, and an order of all samples from it."""
 _OPENING = len(_SEEDED) + 3
-_LISTED = re.compile(r"^aten::resolve_(?:conj|neg)$")
+_LISTED = regex(r"^aten::resolve_(?:conj|neg)$")
 _LIST_TIMES = 8
 """Times as long as their draw that numbers take as a list of Python's: 3.3 measured with 500,000."""
 

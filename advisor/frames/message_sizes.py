@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 
 from advisor.intervals import Ints, fetch
+from advisor.regex import regex
 from advisor.timeline.context import Context
 
 _BYTES = {
@@ -18,7 +18,7 @@ _CALLED = {
     "float": "Float", "double": "Double", "c10::half": "Half", "c10::bfloat16": "BFloat16", "int": "Int",
     "longint": "Long", "long": "Long", "unsignedchar": "Byte", "signedchar": "Char", "bool": "Bool",
 }  # fmt: skip
-_SHAPE = re.compile(r"^\[+([\d,]*)\]")
+_SHAPE = regex(r"^\[+([\d,]*)\]")
 _RECORD, _SIZED = "record_param_comms", (8, 10)
 """The operator that torch records around a collective, and how many values it takes; the last of them is the group's size."""
 AROUND = 4

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.frames import beside_gpu
 from advisor.frames.call_sizes import elements, uneven, work_share
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
-from advisor.frames.optimizers import accumulating, storing_passes_each
+from advisor.frames.indexed import index_dims
+from advisor.frames.operator_parts import MANY, functions, looped, nodes, outermost, parts, python, unbinds
+from advisor.frames.optimizers import accumulating, fusable, storing_passes_each
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.separate_turns import turns
 from advisor.intervals import Bools, Ints, coded, distinct, summed
-from advisor.timeline.calls import BACKWARD, FORWARD
+from advisor.regex import regex
+from advisor.timeline.calls import BACKWARD, FORWARD, OPTIMIZER
 from advisor.timeline.context import Context
-from advisor.timeline.cpu import main_thread
-from advisor.timeline.ledger import OWNED
-from advisor.timeline.source import Place
 
+_BY = "`advisor record`"
 SCHEMA = Schema(
     "operator_calls",
     "an operator of a program on the CPU, with the Python that leads to it; no rows beside a GPU",
@@ -35,6 +33,8 @@ SCHEMA = Schema(
              "args.Sequence number"),
         integer("python_ns", "ns", "Python between the operator before it and this one, where that is under 100 us and neither "
                 "is inside another operator; else 0"),
+        flag("fusable", "runs in a step of Adam, AdamW, SGD or Adagrad that calls no fused operator and has no sparse gradient: "
+             "what fused=True takes the place of"),
         flag("native", "runs in the own loop of an operator of torch's of 1 ms or more (a recurrent layer, unique), or in its "
              "backward"),
         flag("prepares", "it, or the operator around it, sorts whole numbers, removes duplicates, counts, builds a sparse tensor, "
@@ -57,6 +57,11 @@ SCHEMA = Schema(
              "shapes; 0 where these are not known: the rest is the call"),
         flag("uneven", "its line gives most of what it calls four sizes or more in a step, in a program whose attention has "
              "as many lengths"),
+        integer("index_dim", "", "of aten::index by one list of places: the dimension of these, from 0; NULL elsewhere, and where "
+                "arguments were not recorded"),
+        integer("turns", "", "calls of its line in one step, of the operator that is called most, 20 or more; 0 elsewhere", _BY),
+        real("deeper", "share", "of these turns that more operators lead to, one behind the other, than to any before: of a "
+             "recurrence nearly all, of turns that do not need each other nearly none; NULL elsewhere", _BY),
         real("spared", "share", "of the backward passes of an optimizer's step, each behind a forward pass like the others and "
              "storing gradients: all but one, which a batch taken whole runs; 0 where they differ"),
         flag("stores", "runs where autograd's engine stores a gradient, or adds it to what earlier passes left"),
@@ -64,6 +69,8 @@ SCHEMA = Schema(
              "backward pass that a forward pass follows before the optimizer steps"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
+        flag("prints", "makes text of a tensor, for print, an f-string or a log: called by torch's own code for it (needs library "
+             "frames in stacks)"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
         flag("numbers", "its line picks single numbers of tensors 200 times a step or more, as m[i, j] does; false where shapes "
              "were not recorded"),
@@ -73,35 +80,33 @@ SCHEMA = Schema(
              "numbers (numbers) with two of five of its own; NULL for other lines"),
     ),
 )  # fmt: skip
-LONGEST_NS = 100_000
-"""Python of so long between two operators is work of its own (``cpu/python-time``), and no way from one to the other."""
 _SMALL_NS = 30_000
-_TINY_NS = 10_000
-_TURNS = 200
 _LEAST_STEPS = 3
 """Steps with sizes of their own from which on they are taken to differ in all."""
 _PICKS = 0.4
 """Part of a line's small operators that pick numbers, from which on that is what its loop is for."""
-_SINGLE = re.compile(r"^\[\[\d+\]")
+_BY_ROWS = regex(rb'^\s*\[\s*"[^"]*"\s*,\s*"\[?-?\d')
+"""Recorded inputs of an operator that is given a dimension: it leaves a number for each row."""
+_SINGLE = regex(r"^\[\[\d+\]")
 """Operands of which the first has one dimension."""
-_NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
-_REDUCER = re.compile(r"^torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
-_STORES = re.compile(r"torch::autograd::AccumulateGrad$")
-_VIEWS = 1_000
-"""Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
+_NODE = regex(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
+_REDUCER = regex(r"^torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
+
+_PRINTERS = ("torch/_tensor_str.py", "torch/_tensor.py")
+_STORES = regex(r"torch::autograd::AccumulateGrad$")
 _LONG_NS = 1_000_000
-_REDUCES = re.compile(
+_REDUCES = regex(
     r"^aten::(?:(?:nan)?quantile|histc|histogram|bincount|(?:nan)?median|mode|kthvalue|std|var|std_mean|var_mean|mean|(?:nan)?sum|prod"
     r"|amax|amin|aminmax|max|min|argmax|argmin|topk|sort|argsort|cov|corrcoef"
     r"|linalg_(?:svdvals|svd|matrix_rank|cond)|count_nonzero|isnan|isinf|isfinite|all|any|equal|allclose"
     r"|unique|_unique2|cosine_similarity|abs|square|eq|ne)$"
 )
 """Operators of statistics and metrics, and what leads to them. No norms: gradients are clipped by them."""
-_ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
-_ORDERS = re.compile(r"^aten::(?:sort|argsort|msort)$")
-_SCORES = re.compile(rb'^\["(?:float|double|c10::Half|c10::BFloat16)"')
+_ELEMENT = regex(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
+_ORDERS = regex(r"^aten::(?:sort|argsort|msort)$")
+_SCORES = regex(rb'^\["(?:float|double|c10::Half|c10::BFloat16)"')
 """Types of an operator's inputs, as they are recorded, of which the first is a tensor of numbers with a point."""
-_PREPARES = re.compile(
+_PREPARES = regex(
     r"^aten::(?:_unique2?|unique_(?:dim|consecutive)|sort|argsort|msort|nonzero|histc|bincount|_?coalesce|sparse_coo_tensor"
     r"|_?to_sparse(?:_csr|_csc|_coo)?|_?cdist|cdist_forward|pdist|inverse|cholesky(?:_inverse|_solve)?|svd|qr|pinverse|matrix_exp"
     r"|_?linalg_(?:inv|inv_ex|svd|eigh?|eigvalsh?|qr|lu|lu_factor|lu_factor_ex|cholesky|cholesky_ex|solve|solve_ex"
@@ -109,50 +114,51 @@ _PREPARES = re.compile(
 )
 
 
-def nodes(context: Context) -> Ints:
-    """Forest node of each row."""
-    return context.op_rows if context.cpu_program else context.op_rows[:0]
-
-
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     host, rows = context.recording.host, nodes(context)
     length = host.end[rows] - host.start[rows]
-    segments, row = context.once(_parts)
+    segments, row = parts(context)
     cost = summed(row, context.ledger.dur_ns[segments], len(rows))
-    at, behind = context.once(_python)
+    at, behind = python(context)
     frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
     python_ns = summed(behind, context.ledger.dur_ns[at], len(rows))
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
     numbers, picks = _numbers(context, rows), _element_share(context, rows, length, element)
-    around = _outermost(context, rows)
+    around = outermost(context, rows)
     prepares = _prepares(context, around)
     differentiated = np.isin(around, _differentiated(context, rows))
-    outermost = host.name[around]
-    stores = np.array([_STORES.search(name) is not None for name in context.names], np.bool_)[outermost]
+    called = host.name[around]
+    count, deeper = turns(context, rows)
+    stores = np.array([_STORES.search(name) is not None for name in context.names], np.bool_)[called]
     frame |= {
         "name": context.labels(host.name[rows], context.names),
-        "around": context.labels(outermost, context.names),
+        "around": context.labels(called, context.names),
         "phase": context.phase(rows),
         "numbered": _numbered(context, rows),
         "python_ns": python_ns,
+        "fusable": fusable(context, host.start[rows]),
         "native": _native(context, rows),
         "prepares": prepares,
         "resized": prepares & _resized(context, around, prepares),
         "grows": grows(context, rows, around),
         "differentiated": differentiated,
         "trails": _trails(context, rows, differentiated),
-        "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
+        "reduces": _reduces(context, rows, around),
         "elements": elements(context, rows),
         "work_share": work_share(context, rows, cost, python_ns),
         "uneven": uneven(context, rows),
+        "index_dim": context.known(index_dims(context, rows)),
+        "turns": count,
+        "deeper": deeper,
         "spared": np.full(len(rows), _spared(context)),
         "stores": stores,
         "bucketed": _bucketed(context, rows, stores),
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
         "looped": looped(context),
-        "unbinds": _unbinds(context, rows),
+        "prints": _prints(context, rows),
+        "unbinds": unbinds(context, rows),
         "element": element,
         "numbers": numbers,
         "element_share": picks,
@@ -205,6 +211,28 @@ def _trails(context: Context, rows: Ints, differentiated: Bools) -> Bools:
     return found
 
 
+def _reduces(context: Context, rows: Ints, around: Ints) -> Bools:
+    """Flag statistics, by the operators that Python called; none of each row before the optimizer: those may scale gradients."""
+    host = context.recording.host
+    found: Bools = np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[host.name[around]]
+    phase, step = context.phases(rows), context.recording.step_of(host.start[rows])
+    steps = (phase == OPTIMIZER) & (step >= 0)
+    first = np.full(int(step.max(initial=-1)) + 2, np.iinfo(np.int64).min, np.int64)
+    first[step[steps]] = np.iinfo(np.int64).max
+    np.minimum.at(first, step[steps], host.start[rows[steps]])
+    before = np.flatnonzero(found & (step >= 0) & (host.start[rows] < first[step]))
+    values = context.op_column(around[before], "concrete")
+    inputs = context.recording.recorded.inputs
+    by_rows = [
+        code for code in distinct(values).tolist() if 0 <= code < len(inputs) and _BY_ROWS.match(bytes(inputs[code]))
+    ]
+    # What leads there is on their line: abs, square.
+    line = host.attributes.user[rows[before]]
+    of_rows = np.isin(values, by_rows)
+    found[before] &= ~(of_rows | ((line >= 0) & np.isin(line, line[of_rows])))
+    return found
+
+
 def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -> npt.NDArray[np.float64]:
     """For each row, the part of the small operators of its line that pick elements; of operators that Python calls alone."""
     host = context.recording.host
@@ -226,7 +254,7 @@ def _loop_share(context: Context, rows: Ints, length: Ints, element: Bools, pick
     loops = loops & (line >= 0)
     if not (loops & picking).any():
         return share
-    of_line = _functions(host.places)
+    of_line = functions(host.places)
     count = int(of_line.max()) + 1
     function = np.where(loops, of_line[np.maximum(line, 0)], -1)
     counted = loops & context.top(rows) & (length < _SMALL_NS)
@@ -234,12 +262,6 @@ def _loop_share(context: Context, rows: Ints, length: Ints, element: Bools, pick
     known = loops & np.isin(function, distinct(function[loops & picking]))
     share[known] = picks[function[known]] / np.maximum(calls[function[known]], 1)
     return share
-
-
-def _functions(places: Sequence[Place]) -> Ints:
-    """Return the number of each line's function."""
-    functions: dict[tuple[str, str], int] = {}
-    return np.array([functions.setdefault((one.file, one.function), len(functions)) for one in places], np.int64)
 
 
 def _numbers(context: Context, rows: Ints) -> Bools:
@@ -253,16 +275,9 @@ def _numbers(context: Context, rows: Ints) -> Bools:
         codes, of = coded(dims[picks])
         single = np.array([_SINGLE.match(context.shape_texts[code]) is not None for code in codes.tolist()], np.bool_)
         counts = summed(line[picks[single[of]]], 1, int(line.max()) + 1)
-        many = counts >= _TURNS * max(len(context.recording.steps), 1)
+        many = counts >= MANY * max(len(context.recording.steps), 1)
         found[line >= 0] = many[line[line >= 0]]
     return found
-
-
-def _outermost(context: Context, rows: Ints) -> Ints:
-    """Node of the operator that each row runs inside, its own where nothing is around it."""
-    own, top = np.full(context.recording.host.size, -1, np.int64), rows[context.top(rows)]
-    own[top] = top
-    return context.recording.host.flow(own)[rows]
 
 
 def _differentiated(context: Context, rows: Ints) -> Ints:
@@ -289,29 +304,22 @@ def _spared(context: Context) -> float:
     return 1 - 1 / max(storing_passes_each(context) or 1.0, 1.0)
 
 
+def _prints(context: Context, rows: Ints) -> Bools:
+    """Flag operators by which torch prints a tensor: its printer's, and on their lines what that asks of the tensor itself."""
+    host = context.recording.host
+    files = np.array([_PRINTERS.index(place.file) if place.file in _PRINTERS else -1 for place in host.places] + [-1])
+    by, line = files[host.attributes.library[rows]], host.attributes.user[rows]
+    printing = np.zeros(len(host.places) + 1, np.bool_)
+    printing[line[(by == 0) & (line >= 0)]] = True
+    found: Bools = (by == 0) | ((by == 1) & printing[line])
+    return found
+
+
 def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:
     recorded = context.metadata.recorded
     if recorded is None or not recorded.threads or not recorded.cores:
         return np.full(rows, np.nan)
     return np.full(rows, recorded.threads / recorded.cores)
-
-
-def _looped(context: Context, rows: Ints, around: Ints, own: Ints) -> Bools:
-    """Flag operators of lines that call very many in a step, most of them tiny; forward, and in the backward pass of these.
-
-    Tiny is one of which no part takes long in itself (*own*, ns): logsumexp on five numbers calls ten others for 2 us each.
-    """
-    host = context.recording.host
-    line = host.attributes.user[rows]
-    longest = np.zeros(host.size, np.int64)
-    np.maximum.at(longest, around, own)
-    called = context.top(rows) & (line >= 0) & (context.phases(rows) != BACKWARD)
-    size = int(line.max()) + 1 if len(line) else 0
-    calls, tiny = summed(line[called], 1, size), summed(line[called & (longest[rows] < _TINY_NS)], 1, size)
-    loops = (calls >= _TURNS * max(len(context.recording.steps), 1)) & (2 * tiny >= calls)
-    found = np.zeros(len(rows), np.bool_)
-    found[line >= 0] = loops[line[line >= 0]]
-    return found
 
 
 def _bucketed(context: Context, rows: Ints, stores: Bools) -> Bools:
@@ -332,164 +340,12 @@ def _bucketed(context: Context, rows: Ints, stores: Bools) -> Bools:
     return found
 
 
-def _unbinds(context: Context, rows: Ints) -> Bools:
-    """Flag calls of unbind with very many operators inside, and these."""
-    host = context.recording.host
-    unbind = np.array([name == "aten::unbind" for name in context.names], np.bool_)[host.name]
-    if not unbind[rows].any():
-        return np.zeros(len(rows), np.bool_)
-    inner = summed(host.parent[rows[host.parent[rows] >= 0]], 1, host.size)
-    own = np.full(host.size, -1, np.int64)
-    many = rows[unbind[rows] & (inner[rows] >= _VIEWS)]
-    own[many] = many
-    found: Bools = host.flow(own)[rows] >= 0
-    return found
-
-
 def _numbered(context: Context, rows: Ints) -> Bools:
     host, own = context.recording.host, np.full(context.recording.host.size, -1, np.int64)
     numbered = rows[context.op_column(rows, "sequence") >= 0]
     own[numbered] = numbered
     found: Bools = host.flow(own)[rows] >= 0
     return found
-
-
-def _python(context: Context) -> tuple[Ints, Ints]:
-    """Segments of short Python before operators of the main thread, and the row of the operator that each leads to."""
-    ledger, host, rows = context.ledger, context.recording.host, nodes(context)
-    here = np.flatnonzero(context.top(rows) & (host.thread[rows] == main_thread(context.recording)))
-    python = np.flatnonzero(ledger.through("host") & (ledger.dur_ns < LONGEST_NS))
-    if not len(here) or not len(python):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    here = here[np.argsort(host.start[rows[here]], kind="stable")]
-    starts = host.start[rows[here]]
-    at = np.minimum(np.searchsorted(starts, ledger.end_ns[python]), len(starts) - 1)
-    leads = starts[at] == ledger.end_ns[python]
-    return python[leads], here[at[leads]]
-
-
-def _parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that rows own, and the row of each: the operator's time, each moment the innermost one's, and the Python before.
-
-    In a loop the collections of garbage, too, that its objects bring on.
-    """
-    pauses, behind = _pauses(context)
-    segments, row = context.once(_without_pauses)
-    return np.concatenate([segments, pauses]), np.concatenate([row, behind])
-
-
-def _without_pauses(context: Context) -> tuple[Ints, Ints]:
-    ledger = context.ledger
-    if not context.cpu_program:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    owned = np.flatnonzero(ledger.through(*OWNED) & (ledger.row >= 0))
-    python, behind = context.once(_python)
-    return np.concatenate([owned, python]), np.concatenate([ledger.row[owned], behind])
-
-
-def _pauses(context: Context) -> tuple[Ints, Ints]:
-    """Longer stretches between operators that are a loop's, and the row of each: the objects that it makes are their reason.
-
-    A view for each element is an object. Python makes these behind an unbind, and its collector runs when so many have been made;
-    a call of gc.collect() stands outside of such a loop.
-    """
-    ledger, host, rows = context.ledger, context.recording.host, nodes(context)
-    pauses, wraps = ledger.through("gc"), ledger.through("host") & (ledger.dur_ns >= LONGEST_NS)
-    found = np.flatnonzero(pauses | wraps)
-    unbinds = _unbinds(context, rows) if len(found) else np.zeros(len(rows), np.bool_)
-    loops = unbinds | (looped(context) if pauses.any() else False)
-    here = np.flatnonzero(context.top(rows) & (host.thread[rows] == main_thread(context.recording)))
-    if not loops.any() or len(here) < 2:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    here = here[np.argsort(host.start[rows[here]], kind="stable")]
-    starts = host.start[rows[here]]
-    at = np.searchsorted(starts, ledger.end_ns[found])
-    inside = (at > 0) & (at < len(here))
-    found, behind, before = found[inside], here[at[inside]], here[at[inside] - 1]
-    of_line, line = _functions(host.places), host.attributes.user[rows]
-    turns = pauses[found] & loops[before] & loops[behind] & (line[before] >= 0) & (line[behind] >= 0)
-    turns[turns] = of_line[line[before[turns]]] == of_line[line[behind[turns]]]
-    made = wraps[found] & unbinds[before]
-    return np.concatenate([found[turns], found[made]]), np.concatenate([behind[turns], before[made]])
-
-
-def python(context: Context) -> tuple[Ints, Ints]:
-    """Segments of short Python before operators of the main thread, and the row of the operator that each leads to."""
-    return context.once(_python)
-
-
-def looped(context: Context) -> Bools:
-    """Flag the rows of lines that loop in Python: their column of that name."""
-    return context.once(_loops)
-
-
-def _loops(context: Context) -> Bools:
-    rows = nodes(context)
-    segments, row = context.once(_without_pauses)
-    cost = summed(row, context.ledger.dur_ns[segments], len(rows))
-    return _looped(context, rows, _outermost(context, rows), cost)
-
-
-def parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that rows own, and the row of each."""
-    return context.once(_parts)
-
-
-def within(
-    context: Context, paths: Sequence[Sequence[tuple[str, int]]], more: Callable[[Ints], Ints] | None = None
-) -> tuple[Ints, Ints, list[str]]:
-    """Operators that run inside the last place of one of *paths*, or in the backward pass of what does: places in ``op_rows``.
-
-    Each place of a path, a file and a line, is called from the one before it. Beside them the index of the path of each, and the
-    functions of the last places. *more* adds to the index of each node, -1 for none.
-    """
-    rows = context.op_rows
-    if not paths or not len(rows):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), []
-    host = context.recording.host
-    index, functions = host.within_frames(paths)
-    # The stack of a backward pass says where it was called; its operators are those calls' whose derivatives they compute.
-    forward = np.where(host.attributes.phase == BACKWARD, -1, index)
-    if more is not None:
-        forward = more(forward)
-    at = host.with_backward(forward, orders=True)[rows]
-    return np.flatnonzero(at >= 0), at[at >= 0], functions
-
-
-def called_at(context: Context, places: Sequence[tuple[str, int, str]], *, backward: bool = False) -> tuple[Ints, Ints]:
-    """Operators that the user's own line in one of *places* calls (file, line, operator, "" for all), and inside them.
-
-    With *backward* the backward pass of these as well. They are places in ``op_rows``; beside them the index of the place of each.
-    """
-    host, rows = context.recording.host, context.op_rows
-    if not places or not len(rows):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    codes: dict[tuple[str, int], list[int]] = {}
-    for code, known in enumerate(host.places):
-        codes.setdefault((known.file, known.line), []).append(code)
-    own = np.full(host.size, -1, np.int64)
-    user, name = host.attributes.user[rows], host.name[rows]
-    forward = context.phases(rows) != BACKWARD
-    for at, (file, line, operator) in enumerate(places):
-        here = np.isin(user, codes.get((file, line), [])) & forward
-        if operator:
-            here &= np.array([each == operator for each in context.names], np.bool_)[name]
-        own[rows[here]] = at
-    if backward:
-        index = host.with_backward(host.flow(own))[rows]
-        return np.flatnonzero(index >= 0), index[index >= 0]
-    index = host.flow(own)[rows]
-    chosen = np.flatnonzero((index >= 0) & forward)
-    return chosen, index[chosen]
-
-
-def parts_of(context: Context, chosen: Ints) -> tuple[Ints, Ints]:
-    """Segments that the *chosen* operators own, and for each the place of its operator among these."""
-    row_of = np.full(len(context.op_rows), -1, np.int64)
-    row_of[chosen] = np.arange(len(chosen))
-    segments, row = context.once(_parts if context.cpu_program else beside_gpu.owned)
-    own = row_of[row] if len(row) else row
-    return segments[own >= 0], own[own >= 0]
 
 
 FRAME = Frame(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import numpy as np
@@ -13,10 +12,12 @@ from advisor.frames.beside_gpu import idle_inside
 from advisor.frames.foreach import fallbacks
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, each, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
+from advisor.frames.own_convolutions import by_choice
 from advisor.frames.positions import masked, padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, covered, summed
 from advisor.reading.program_settings import BF16
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import OWNED
@@ -51,6 +52,8 @@ SCHEMA = Schema(
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
         flag("of_convolution", "is a convolution, or runs inside one"),
+        flag("convolved_by_choice", "a convolution that torch sends to its own operator though oneDNN is on: by filters of 1x1 on "
+             "one thread, or of one small image; false for others"),
         flag("bf16_pays", "a product of 2 MFLOP or more on a processor that multiplies bfloat16; NULL where the processor was not "
              "recorded, or the size is unknown"),
         real("padding_share", "share", "of its work that is on padding: where its shapes, or those of one around it, hold the "
@@ -67,7 +70,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 # Kinds of operators by the part of the name that tells; backward operators are of their forward's kind.
 _KINDS = tuple(
-    (kind, re.compile(rf"^(?:aten|mkldnn|onednn|quantized|mkl)::_?(?:{known})"))
+    (kind, regex(rf"^(?:aten|mkldnn|onednn|quantized|mkl)::_?(?:{known})"))
     for kind, known in (
         (
             "matmul",
@@ -131,6 +134,7 @@ def makers(context: Context) -> Makers:
         "view": lambda: np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
         "kind": lambda: context.labels(kinds()[1], kinds()[0]),
         "of_convolution": lambda: _within_kind(context, *kinds(), "convolution"),
+        "convolved_by_choice": lambda: by_choice(context, rows),
         "kind_share": lambda: _kind_share(context, kinds()[1]) if context.cpu_program else np.zeros(len(rows)),
         "padding_share": lambda: padding_share(context, rows),
         "unlabelled_share": lambda: unlabelled_share(context, rows),

@@ -10,11 +10,13 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, distinct, fetch, inside, summed, union
+from advisor.regex import regex
 from advisor.timeline import closures
 from advisor.timeline.calls import ANNOTATION, BACKWARD, FORWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
+from advisor.timeline.program.learning import FUSED
 from advisor.timeline.waits import nodes_by_name
 
 SCHEMA = Schema(
@@ -30,14 +32,14 @@ SCHEMA = Schema(
         flag("fused", "holds an aten::_fused_ operator: the whole update in one kernel per group"),
     ),
 )  # fmt: skip
-_STEP = re.compile(r"^Optimizer\.step#")
-_FACTORS = re.compile(
-    r"^aten::_?(?:linalg_(?!\w*norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$"
-)
-_GRADIENT = re.compile(r"^torch::autograd::AccumulateGrad$")
+_STEP = regex(r"^Optimizer\.step#")
+_FACTORS = regex(r"^aten::_?(?:linalg_(?!\w*norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$")
+_NOT_FUSABLE = regex(r"^aten::(?:_fused_|_nnz$|_values$|_indices$|_?coalesce$|view_as_real$)")
+"""Operators of a step that is fused already, whose gradients are sparse, or whose parameters are complex."""
+_GRADIENT = regex(r"^torch::autograd::AccumulateGrad$")
 _ALIKE = 0.6
 """Forward passes of one program differ by less in the operators that make nodes of the graph."""
-_NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
+_NAME = regex(r"^Optimizer\.step#(.*?)(?:\.step)?$")
 
 
 def nodes(context: Context) -> Ints:
@@ -141,25 +143,55 @@ def _passes(context: Context) -> Ints | None:
 
 
 def accumulating(context: Context, at: Ints) -> Bools:
-    """Flag the moments in a backward pass that is not the last before the optimizer's step: of collectives that begin there.
+    """Flag the moments behind a forward pass that another one follows before the optimizer's step: of collectives begun there.
 
     DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
-    after the backward pass that launched a collective, its gradients are still being accumulated.
+    after the backward pass that launched a collective, its gradients are still being accumulated. What lies between the
+    optimizer's step and the next forward pass is of no backward pass.
     """
+    forwards, begins, ends = context.once(_marks)
+    following, stepping = np.searchsorted(forwards, at, side="right"), np.searchsorted(begins, at, side="right")
+    out = (following < len(forwards)) & (stepping < len(begins))
+    out[out] = forwards[following[out]] < begins[stepping[out]]
+    passed = fetch(forwards, following - 1)
+    return out & (passed >= fetch(ends, np.searchsorted(ends, at, side="right") - 1))
+
+
+def behind_step(context: Context, at: Ints) -> Bools:
+    """Flag the moments behind an optimizer's step and before the next backward pass: of what is begun there, none is a gradient.
+
+    So are those before the first backward pass of a recording, if no step comes before that. All are False without a step.
+    """
+    _, begins, ends = context.once(_marks)
+    backward = context.once(backward_calls)
+    stepped = fetch(ends, np.searchsorted(ends, at, side="right") - 1)
+    passed = fetch(backward, np.searchsorted(backward, at, side="right") - 1)
+    early = at < (int(backward[0]) if len(backward) and len(begins) and backward[0] < begins[0] else -1)
+    found: Bools = ((stepped >= 0) & (stepped > passed)) | early
+    return found
+
+
+def backward_calls(context: Context) -> Ints:
+    """Return when each operator of a backward pass starts, in order, in ns."""
     host = context.recording.host
-    out = np.zeros(len(at), np.bool_)
+    return np.sort(host.start[(host.group == OP) & (host.attributes.phase == BACKWARD)])
+
+
+def ddp_forwards(context: Context) -> Ints:
+    """Return when each forward pass of DistributedDataParallel starts, in order, in ns."""
+    return context.once(_marks)[0]
+
+
+def _marks(context: Context) -> tuple[Ints, Ints, Ints]:
+    """Starts of forward passes of DistributedDataParallel; starts and ends of optimizers' steps; each in order."""
+    host = context.recording.host
     forward = np.array([name == "DistributedDataParallel.forward" for name in context.names], np.bool_)
-    if not host.size or not forward.any():
-        return out
     step = np.array([name.startswith("Optimizer.step#") for name in context.names], np.bool_)
+    if not host.size:
+        return (np.zeros(0, np.int64),) * 3
     marks = np.isin(host.group, (ANNOTATION, OP))
-    forwards = np.sort(host.start[marks & forward[host.name]])
-    steps = np.sort(host.start[marks & step[host.name]])
-    following = np.searchsorted(forwards, at, side="right")
-    stepping = np.searchsorted(steps, at, side="right")
-    known = (following < len(forwards)) & (stepping < len(steps))
-    out[known] = forwards[following[known]] < steps[stepping[known]]
-    return out
+    forwards, steps = host.start[marks & forward[host.name]], marks & step[host.name]
+    return np.sort(forwards), np.sort(host.start[steps]), np.sort(host.end[steps])
 
 
 def operators_each(context: Context, calls: Ints) -> float | None:
@@ -189,6 +221,25 @@ def _steady(context: Context, calls: Ints) -> Ints:
     counted = context.ledger.counted_steps()
     inner = np.isin(context.recording.host_step_of(context.recording.host.start[calls]), counted)
     return calls[inner] if inner.any() else calls
+
+
+def fusable(context: Context, points: Ints) -> Bools:
+    """Flag the moments inside a step that a fused form could take the place of: each optimizer's step is judged by itself.
+
+    Its class has such a form, it calls no fused operator, and works on no sparse tensor, of which the fused forms take none.
+    """
+    host, rows = context.recording.host, nodes(context)
+    if not len(rows):
+        return np.zeros(len(points), np.bool_)
+    able = np.array(
+        [(match := _NAME.match(name)) is not None and match[1] in FUSED for name in context.names], np.bool_
+    )
+    able = able[host.name[rows]]
+    other = _row_of(context, host.start[nodes_by_name(context.recording, _NOT_FUSABLE, (OP,))])
+    able[other[other >= 0]] = False
+    at = _row_of(context, points)
+    found: Bools = (at >= 0) & able[np.maximum(at, 0)]
+    return found
 
 
 def factorizes(context: Context) -> bool | None:

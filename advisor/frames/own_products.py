@@ -7,17 +7,18 @@ import re
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.roofline import products
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
 # A plain function, perhaps with template arguments, whose first parameter is a number or a pointer to numbers. Those of
 # libraries take a struct, stand in a namespace, or have names without parameters.
-_PLAIN = re.compile(
+_PLAIN = regex(
     r"^(?:void )?(?P<name>\w+)(?:<[^<>()]*>)?\((?:const )?(?:float|double|__half|half|__nv_bfloat16|__hip_bfloat16"
     r"|(?:unsigned )?(?:int|long|char)|bool|void)(?: const)?[ *,)]"
 )
-_LIBRARIES = re.compile(r"cublas|rocblas|hipblas|cudnn|miopen|split_?k|vllm|marlin|moe", re.IGNORECASE)
+_LIBRARIES = regex(r"cublas|rocblas|hipblas|cudnn|miopen|split_?k|vllm|marlin|moe", re.IGNORECASE)
 _TORCH = ("aten::", "triton_")
 """Prefixes of operators of torch's own, and of the compiler's kernels."""
 # Names say all that they say at their head; a hostile one must not cost the square of its length.

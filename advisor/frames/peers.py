@@ -14,18 +14,19 @@ import numpy as np
 
 from advisor.frames.message_sizes import messages
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
 # c10d's own names, of ranks in the group: nccl:send 0->1, nccl:recv 1<-0.
-_CALL = re.compile(r"^(?:nccl|xccl|hccl):(?:(send) (\d{1,9})->(\d{1,9})|(recv) (\d{1,9})<-(\d{1,9}))$")
+_CALL = regex(r"^(?:nccl|xccl|hccl):(?:(send) (\d{1,9})->(\d{1,9})|(recv) (\d{1,9})<-(\d{1,9}))$")
 _NAMES = {"send": True, "recv": False}
 # Messages that are coalesced run in one such kernel, launched behind their calls.
-_KERNEL = re.compile(r"send_?recv", re.IGNORECASE)
+_KERNEL = regex(r"send_?recv", re.IGNORECASE)
 # A record is around its annotation, and that around the launch: so far up.
 _AROUND = 4
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = regex(r"\d+")
 _MOST_NEIGHBOURS = 2
 _ALIKE = 0.01
 """Part by which the largest message to a neighbour may differ from the largest from it."""

@@ -19,14 +19,15 @@ from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import Shapes
 from advisor.intervals import Bools, Ints, distinct
 from advisor.reading.program_settings import Mask
+from advisor.regex import regex
 from advisor.timeline.calls import OPTIMIZER
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
 Operands = tuple[tuple[int, ...], ...]
-_LOSS = re.compile(r"^aten::(?:nll_loss(?:2d)?_forward|cross_entropy_loss)$")
-_ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention)")
-_STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
+_LOSS = regex(r"^aten::(?:nll_loss(?:2d)?_forward|cross_entropy_loss)$")
+_ATTENTION = regex(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention)")
+_STRIDED = regex(r"^aten::(?:conv[12]d|convolution)$")
 _SOFTMAX = ("aten::_softmax", "aten::_log_softmax", "aten::softmax")
 _MOST_WIDTHS = 16
 _LEAST_CLASSES = 256

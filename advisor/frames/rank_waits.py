@@ -54,19 +54,6 @@ def rank_waits(context: Context) -> RankWaits | None:
     return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()), exchanged)
 
 
-def _exposed_kind(context: Context) -> str | None:
-    """Name of the kind of collective that most of the exposed communication is."""
-    rows = collectives.communication(context)
-    if not len(rows):
-        return None
-    # What stages of a pipeline wait for each other is told of by itself.
-    staged = context.once(collectives.staged)
-    owned = np.where(staged.between | staged.across, 0, context.work_cost[rows])
-    names = [*collectives.NAMES, "other"]
-    total = summed(context.once(collectives.kinds), owned, len(names))
-    return names[int(np.argmax(total))] if owned.any() else None
-
-
 class Exposed(NamedTuple):
     """Facts of the kind of collective that most of the exposed communication is; None where one is not known.
 
@@ -82,7 +69,7 @@ class Exposed(NamedTuple):
 
 def exposed(context: Context) -> Exposed:
     """Describe the kind of collective that is exposed most."""
-    rows, kind = collectives.communication(context), _exposed_kind(context)
+    rows, kind = collectives.communication(context), context.once(collectives.leading)
     if kind is None:
         return Exposed()
     _, sent, dtypes = context.once(collectives.told)

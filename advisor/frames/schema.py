@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column. ``type`` is its SQL type; ``source`` names the field of the trace or the definition it comes from."""
 
     name: str
@@ -16,8 +15,7 @@ class Column:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """One frame: what a row is, and its columns in order."""
 
     name: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
-_FIRST = re.compile(r"^\[\[(\d{1,12}(?:,\d{1,12}){0,15})\]")
+from advisor.regex import regex
+
+_FIRST = regex(r"^\[\[(\d{1,12}(?:,\d{1,12}){0,15})\]")
 MOST_ELEMENTS = 1 << 62
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.frames.worker_time import worker_time
@@ -13,6 +13,7 @@ from advisor.intervals import Ints, summed
 from advisor.privacy import clean_path
 from advisor.reading.program_settings import Recorded
 from advisor.timeline.context import Context
+from advisor.timeline.unprofiled import slowed_by_workers
 
 _BY = "`advisor record`"
 _STALLED = 1.5
@@ -41,7 +42,8 @@ SCHEMA = Schema(
             "lost_share",
             "share",
             "of the operators' time: what they take longer at most. One and a half times the workers' share, as threads of "
-            "one operator wait for the one that has no core; on one thread no more than it has no core; never over 0.55",
+            "one operator wait for the one that has no core; on one thread no more than it has no core; never over 0.55; more "
+            "where steps without the profiler show it, with more workers than cores: those that wait for no batch take less",
         ),
         real(
             "line_share",
@@ -63,7 +65,7 @@ def _counted(context: Context) -> Recorded | None:
 
 def nodes(context: Context) -> Ints:
     """Forest node of each row."""
-    return operator_calls.nodes(context)[: None if _counted(context) else 0]
+    return operator_parts.nodes(context)[: None if _counted(context) else 0]
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -102,7 +104,7 @@ def _shares(recorded: Recorded) -> dict[str, float]:
         "workers_share": share,
         "taken_share": (own + workers + (recorded.others_cores or 0.0)) / (recorded.cores or 1),
         "waited_share": recorded.waited_share or 0.0,
-        "lost_share": max(min(_STALLED * share, without_core, _MOST_LOST), 0.0),
+        "lost_share": max(min(_STALLED * share, without_core, _MOST_LOST), slowed_by_workers(recorded) or 0.0, 0.0),
     }
 
 
@@ -116,7 +118,7 @@ def _place(recorded: Recorded) -> tuple[str, int, str, float]:
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
     """Segments that the rows own as ``operator_calls`` does, with the row of each."""
-    segments, row = operator_calls.parts(context)
+    segments, row = operator_parts.parts(context)
     return (segments, row) if _counted(context) else (segments[:0], row[:0])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -13,6 +11,7 @@ from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.frames.watched import Watched
 from advisor.intervals import Ints, coded
+from advisor.regex import regex
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -37,15 +36,15 @@ FIXED_NS = 8_000
 _LONG_NS = 100_000
 _START_NS = 2_000
 """Time of a kernel on a GPU that does nothing."""
-_CONVOLUTION = re.compile(r"conv")
-_RECURRENT = re.compile(r"rnn|lstm|gru")
-_PRODUCT = re.compile(r"addmm|::mm$|bmm|linear|matmul")
+_CONVOLUTION = regex(r"conv")
+_RECURRENT = regex(r"rnn|lstm|gru")
+_PRODUCT = regex(r"addmm|::mm$|bmm|linear|matmul")
 _OF_RECURRENT, _OF_THIN, _OF_PRODUCT, _OF_OTHERS = 0.9, 0.9, 0.4, 0.2
 """Parts that one call spares beyond that, by kinds: a product of few rows reads its weights for each, one of many computes.
 
 Convolutions spare nothing more, and large ones cost more as one: what lies between them leaves the cache. Nor does what is long.
 """
-_THIN = re.compile(r"\[(?:[1-4]|\d+, ?[1-4]|[1-4], ?\d+)\]")
+_THIN = regex(r"\[(?:[1-4]|\d+, ?[1-4]|[1-4], ?\d+)\]")
 """A matrix, or a vector, with at most four rows or columns."""
 
 

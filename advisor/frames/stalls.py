@@ -49,7 +49,7 @@ def _usual(context: Context, names: Ints) -> Ints:
     host, out = context.recording.host, np.zeros(len(names), np.int64)
     for code in distinct(names).tolist():
         calls = host.name == code
-        out[names == code] = int(np.median((host.end - host.start)[calls]))
+        out[names == code] = int(np.median(host.ns(calls)))
     return out
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.batches import batch_of_nodes, batches
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 from advisor.timeline.waits import SCALAR, SYNC_KINDS, nodes_by_name
 
-_LOOKS = re.compile(r"^aten::_amp_foreach_non_finite_check_and_unscale_$")
-_STEP = re.compile(r"^Optimizer\.step#")
+_LOOKS = regex(r"^aten::_amp_foreach_non_finite_check_and_unscale_$")
+_STEP = regex(r"^Optimizer\.step#")
 
 SCHEMA = Schema(
     "syncs",

@@ -29,6 +29,7 @@ from advisor.frames.patterns.updates import updates_known
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
 from advisor.intervals import Bools, distinct
+from advisor.reading.program_settings import PLAIN_STEPS
 from advisor.roofline.limits import rates_of
 from advisor.timeline import memory
 from advisor.timeline.context import Context
@@ -62,6 +63,7 @@ SCHEMA = Schema(
         flag("has_host", "host operators, annotations or Python calls were recorded"),
         flag("has_steps", "steps were marked by ProfilerStep, or found by what repeats"),
         flag("has_marks", "ProfilerStep annotations were recorded"),
+        flag("plain_steps", "steps are turns of a loop of plain tensor code, without a module, an optimizer or a loader"),
         flag("has_shapes", "operand shapes or types were recorded"),
         flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
         flag("has_memory", "memory events with totals were recorded"),
@@ -143,6 +145,7 @@ SCHEMA = Schema(
         flag("again_watched", "it compared what operators are given within a step (`repeated_operators`)"),
         flag("python_watched", "it looked at the Python of steps while these were timed (`gaps.repeated_part`, `draws_part`)"),
         flag("zeros_counted", "it counted the zeros of what products of one step multiply (`zero_products`); no GPU"),
+        flag("turns_watched", "it looked at what the turns of loops need of each other (`operator_calls.deeper`)"),
         flag("factors_watched", "it compared the matrices that one step decomposes (`factorizations`)"),
         flag("fetches_watched", "what the samples of a loader without workers do was recorded (`loader.work`)"),
         flag("prompts_watched", "it looked at what two prompts or more of a language model begin with"),
@@ -282,6 +285,7 @@ def _time(context: Context) -> dict[str, Any]:
     return {
         "step_count": recording.whole_steps,
         "steps_by": recording.steps_by or None,
+        "plain_steps": context.metadata.recorded is not None and context.metadata.recorded.steps_by == PLAIN_STEPS,
         "steady_ns": context.step_ns,
         "step_ns": float(np.median(np.diff(recording.bounds)[recording.sampled])) if steps else None,
         "window_ns": window,
@@ -336,25 +340,38 @@ def _habits(context: Context) -> dict[str, Any]:
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "graph_breaks": compiles.breaks_each(context),
         "compiled": any(name.startswith(_COMPILED) for name in names),
-        "batches_watched": context.metadata.recorded is not None and context.metadata.recorded.batch_bytes is not None,
-        "labels_watched": context.metadata.recorded is not None and context.metadata.recorded.ignored_share is not None,
-        "modules_watched": context.metadata.recorded is not None and context.metadata.recorded.repeats is not None,
-        "rows_watched": context.metadata.recorded is not None and bool(context.metadata.recorded.rows_compared),
-        "samples_watched": context.metadata.recorded is not None and context.metadata.recorded.singles is not None,
-        "unchanged_watched": context.metadata.recorded is not None and context.metadata.recorded.unchanged is not None,
-        "again_watched": context.metadata.recorded is not None and context.metadata.recorded.again is not None,
-        "constants_watched": context.metadata.recorded is not None and context.metadata.recorded.constants is not None,
-        "python_watched": context.metadata.recorded is not None and context.metadata.recorded.step_looks is not None,
-        "zeros_counted": context.cpu_program
-        and context.metadata.recorded is not None
-        and context.metadata.recorded.zeros is not None,
-        "factors_watched": context.metadata.recorded is not None and context.metadata.recorded.factors is not None,
-        "fetches_watched": context.metadata.recorded is not None and context.metadata.recorded.samples is not None,
-        "prompts_watched": context.metadata.recorded is not None and context.metadata.recorded.prompts is not None,
+        **_watched(context),
         "stack_recorded": "python" in context.tables,
         "dynamic_sizes": dynamic_sizes.count(context),
         "library_sizes": dynamic_sizes.of_library(context),
         "readback": dynamic_sizes.readback(context),
+    }
+
+
+_WATCHED = {
+    "batches_watched": "batch_bytes",
+    "labels_watched": "ignored_share",
+    "modules_watched": "repeats",
+    "samples_watched": "singles",
+    "unchanged_watched": "unchanged",
+    "again_watched": "again",
+    "constants_watched": "constants",
+    "python_watched": "step_looks",
+    "turns_watched": "chains",
+    "factors_watched": "factors",
+    "fetches_watched": "samples",
+    "prompts_watched": "prompts",
+}
+"""Columns that say whether the recorder looked at something, by the name of what it writes then."""
+
+
+def _watched(context: Context) -> dict[str, bool]:
+    """Columns on what the recorder looked at."""
+    recorded = context.metadata.recorded
+    known = {column: recorded is not None and getattr(recorded, name) is not None for column, name in _WATCHED.items()}
+    return known | {
+        "rows_watched": recorded is not None and bool(recorded.rows_compared),
+        "zeros_counted": context.cpu_program and recorded is not None and recorded.zeros is not None,
     }
 
 

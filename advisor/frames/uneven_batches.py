@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy.typing as npt
 
 from advisor.frames.schema import real
 from advisor.intervals import Bools, Ints, Spans, covered, summed
+from advisor.regex import regex
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
-_TENSOR = re.compile(r"\[(\d{1,9}(?:,\d{1,9})*)\]")
+_TENSOR = regex(r"\[(\d{1,9}(?:,\d{1,9})*)\]")
 _LEAST_STEPS = 5
 _UNEVEN = 0.1
 """Variation (deviation over mean) of the batches' sizes, and of the time that a rank computes, from which on they differ."""

@@ -6,21 +6,21 @@ run beside that unit's computation. One that begins only when this has ended lea
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, subtract, union
+from advisor.regex import regex
 from advisor.timeline.context import Context
 
 # torch's own names of both versions: FSDP::all_gather (layers.3), FullyShardedDataParallel._pre_forward.
-_UNSHARDS = re.compile(
+_UNSHARDS = regex(
     r"^FSDP::(?:all_gather(?: |$)|pre_forward|pre_backward|(?:forward|backward)_prefetch)"
     r"|^FullyShardedDataParallel\._(?:pre_forward|pre_backward_hook|pre_backward_prefetch|pre_forward_prefetch|pre_unshard)"
 )
-_UNIT = re.compile(r"^FSDP::all_gather \(([^)]{1,200})\)")
-_ROOT = re.compile(r"^FSDP::all_gather(?: \[|$)")
+_UNIT = regex(r"^FSDP::all_gather \(([^)]{1,200})\)")
+_ROOT = regex(r"^FSDP::all_gather(?: \[|$)")
 ROOT = "(root)"
 
 

@@ -39,6 +39,11 @@ def as_declared(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return table
 
 
+def assembled(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Some columns of a table as they are, without a copy."""
+    return pd.DataFrame({name: table[name] for name in columns}, copy=False)
+
+
 def joined(known: pd.DataFrame, added: pd.DataFrame) -> pd.DataFrame:
     """Columns of two tables of a frame as one."""
     columns = {name: table[name] for table in (known, added) for name in table.columns}

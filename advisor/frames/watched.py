@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.intervals import Bools, Ints, alike, distinct, fetch, summed
 from advisor.reading.program_settings import Again, Recorded, Repeat, Single, Unchanged
 from advisor.timeline.calls import BACKWARD, OP
@@ -61,7 +61,7 @@ class Watched(Generic[Entry]):
 
     def parts(self, context: Context) -> tuple[Ints, Ints]:
         """Segments that the rows own as ``operator_calls`` does, with the row of each."""
-        return operator_calls.parts_of(context, context.once(self._found)[0])
+        return operator_parts.parts_of(context, context.once(self._found)[0])
 
     def cost(self, context: Context) -> Ints:
         """Return the time in ns that each row owns."""
@@ -135,9 +135,9 @@ class Watched(Generic[Entry]):
     def _found(self, context: Context) -> Found:
         paths = [self._path(entry) for entry in self.entries(context)]
         if not self._turns or context.cpu_program:
-            return operator_calls.within(context, paths)
+            return operator_parts.within(context, paths)
         calls = [entry.calls for entry in self.entries(context)]
-        return operator_calls.within(context, paths, lambda at: _with_turns(context, at, calls))
+        return operator_parts.within(context, paths, lambda at: _with_turns(context, at, calls))
 
 
 def _with_turns(context: Context, at: Ints, calls: Sequence[int]) -> Ints:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.intervals import Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import OP, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -17,11 +16,10 @@ from advisor.timeline.writes import find, label
 Floats = npt.NDArray[np.float64]
 _LEAST_ENDS, _BESIDE_NS = 2, 1_000_000
 """Steps whose ends tell how the last one ends; how far from a boundary the writing may end."""
-_NOTE = re.compile(r"(?P<share>[01]\.\d+) of (?P<ns>\d{1,18}) ns in (?P<label>[^;]*)")
+_NOTE = regex(r"(?P<share>[01]\.\d+) of (?P<ns>\d{1,18}) ns in (?P<label>[^;]*)")
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """Stretches of one thread in which files were written for a part of the time, in order and apart."""
 
     start: Ints
@@ -51,8 +49,7 @@ class Spans:
         return out
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Struct, frozen=True):
     """By thread, the stretches in which it wrote files; and the calls that their labels stand for."""
 
     of: dict[int, Spans]
@@ -119,8 +116,7 @@ def _with_last(context: Context, thread: int, spans: Spans) -> Spans:
     return Spans(start, end, share, *(np.r_[one, one[model]] for one in (spans.user, spans.library, spans.label)))
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(Struct, frozen=True):
     """Time in each stretch that passed in calls that write files, and the places and the name of the call with most of it."""
 
     ns: Ints

@@ -21,6 +21,7 @@ from advisor.errors import UsageError
 from advisor.gating.alike import unlike
 from advisor.gating.division import digest
 from advisor.privacy import excerpt
+from advisor.regex import regex
 from advisor.results.analysis import Analysis
 from advisor.results.encoding import inert
 from advisor.results.samples import Samples, Work
@@ -32,11 +33,11 @@ MOST_BYTES = 64 << 20
 _MOST = 1e15
 _LONGEST = 300
 _HEAD = 1 << 16
-_SITE = re.compile(r"\{\n[^{}]*?\"cause\": \"[^{}]*\}")
-_BREAK = re.compile(r"\n *")
-_VERDICTS = re.compile(r"\"verdicts\": \[[\s\w,\"]+\]")
-_FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
-_SILENT = re.compile(r"\{\s+\"runs\": \[(?:\s+\[[0., ]*\],?)+\s+\],\s+\"verdicts\": \[[\w\", ]*\]\s+\}")
+_SITE = regex(r"\{\n[^{}]*?\"cause\": \"[^{}]*\}")
+_BREAK = regex(r"\n *")
+_VERDICTS = regex(r"\"verdicts\": \[[\s\w,\"]+\]")
+_FIGURES = regex(r"\[[\s\d.,eE+-]+\]")
+_SILENT = regex(r"\{\s+\"runs\": \[(?:\s+\[[0., ]*\],?)+\s+\],\s+\"verdicts\": \[[\w\", ]*\]\s+\}")
 """A rule that owns nothing in any run."""
 
 

@@ -6,9 +6,11 @@ import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from advisor.gating.baseline import Baseline, RuleRecord
 from advisor.gating.division import clock, digest
@@ -237,10 +239,15 @@ class Comparison:
     def _findings(self) -> dict[str, Finding]:
         return {finding.rule: finding for analysis in reversed(self.candidates) for finding in analysis.findings}
 
+    @cached_property
+    def _needs(self) -> dict[str, list[str]]:
+        """Needs that the candidate lacks for each rule that could not run on it."""
+        return {lack.rule: lack.needs for analysis in reversed(self.candidates) for lack in analysis.verdicts.not_run}
+
     def _rule(self, rule: str) -> Check:
         was, now, finding = self.base.rules.get(rule), self.now.rules.get(rule), self._findings.get(rule)
         title = finding.title if finding else ""
-        unmet = _unmet(rule, was, now)
+        unmet = _unmet(rule, was, now, self._needs.get(rule, []))
         if unmet is not None or was is None or now is None:
             return unmet or Check(kind="rule", name=rule, title="", outcome="same", level="warn", message=rule)
         quiet = ["fires" not in record.verdicts for record in (was, now)]
@@ -361,7 +368,7 @@ def _cost_message(rule: str, decision: Decision, quiet: Sequence[bool], finding:
     return f"{message} ({rule})" if title else message
 
 
-def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check | None:
+def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None, needs: Sequence[str]) -> Check | None:
     """Return the check of a rule that one side does not know or could not run; None where both came to a verdict.
 
     What the baseline never judged was never promised, so it counts only where the rule fires now; what it could judge,
@@ -372,20 +379,30 @@ def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check |
     lacking = [side for side, record in sides if record is not None and not set(record.verdicts) <= _RAN]
     if not unknown and not lacking:
         return None
-    text = "is not known to" if unknown else "could not run on"
-    message = f"{rule}: {text} {' and '.join(unknown or lacking)}"
+    message, note = _unmet_words(rule, unknown, lacking, needs)
     had_verdict = was is not None and not {"fires", "passes"}.isdisjoint(was.verdicts)
     lost = had_verdict and "the candidate" in (unknown or lacking) and len(lacking) < 2
     fires = now is not None and "fires" in now.verdicts
     if fires:
         message += ", and fires now"
-    return _rule_check(rule, "", "inconclusive", "error" if lost or fires else "warn", message)
+    return _rule_check(rule, "", "inconclusive", "error" if lost or fires else "warn", message, note=note)
+
+
+def _unmet_words(rule: str, unknown: Sequence[str], lacking: Sequence[str], needs: Sequence[str]) -> tuple[str, str]:
+    """Return the message of such a check, and its note: what is missing, else on which side."""
+    where = f"{'is not known to' if unknown else 'could not run on'} {' and '.join(unknown or lacking)}"
+    if unknown or not needs:
+        return f"{rule}: {where}", where
+    note = f"for lack of {', '.join(needs)}"
+    return f"{rule}: {where}, {note}", note
 
 
 def _rule_check(
-    rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = ()
+    rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = (), note: str = ""
 ) -> Check:
-    return Check(kind="rule", name=rule, title=title, outcome=outcome, level=level, message=message, where=list(where))
+    return Check(
+        kind="rule", name=rule, title=title, outcome=outcome, level=level, message=message, where=list(where), note=note
+    )
 
 
 # ---- words

@@ -111,6 +111,7 @@ def analyses(
     *reading* holds further arguments of ``advisor.read``; what was read anew is kept where these ask for a cache.
     """
     from advisor.pipeline import analyze
+    from advisor.reading.containers import waiting
     from advisor.results.analysis import Analysis
     from advisor.trace import Trace, read
 
@@ -125,7 +126,7 @@ def analyses(
         if isinstance(item, Trace):
             trace = item
         else:
-            say(f"analyzing {item}" + (f" ({number} of {len(items)})" if len(items) > 1 else ""))
+            say(f"analyzing {item}{waiting(item)}" + (f" ({number} of {len(items)})" if len(items) > 1 else ""))
             try:
                 trace = read(str(item), libraries=settings.library, rates=[settings.hardware], **(reading or {}))
             except OSError as error:

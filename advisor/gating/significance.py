@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Outcome = Literal["worse", "better", "same", "inconclusive"]
 Statistic = Literal["median", "mean", "peak"]
@@ -73,8 +73,7 @@ _NORMAL = NormalDist()
 _DRAWN_IN = 2.0
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Decision on one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
 
     ``likely`` is how much worse it may have become, at 90 % (at 99 % where neighbouring steps are alike, or of several runs).

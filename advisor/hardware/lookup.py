@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from advisor.hardware import amd, geforce, intel, nvidia
 from advisor.hardware.makers import vendor
 from advisor.hardware.rates import KINDS, Device, Limit, Peaks, Rates
 from advisor.hardware.reachable import LANES, MEASURED, OTHER, PCIE_PEAK, PCIE_REACHED, SHARES, Shares
 from advisor.hardware.settings import Hardware
+from advisor.regex import regex
 
 T = TypeVar("T")
 DEVICES = (*nvidia.DEVICES, *geforce.DEVICES, *amd.DEVICES, *intel.DEVICES)
@@ -48,7 +50,7 @@ _LINKS = (
     (r"H[128]00|B[123]00|MI3(?:00|08|25)X|MI35\dX|RTX 50\d\d(?: Ti| SUPER)*|RTX PRO \d+", 5),
 )  # fmt: skip
 # ROCm takes a device's name from a file of the host that containers may not have.
-_NAMELESS = re.compile(r"(?:AMD|Radeon|Instinct|Graphics|\s)*", re.IGNORECASE)
+_NAMELESS = regex(r"(?:AMD|Radeon|Instinct|Graphics|\s)*", re.IGNORECASE)
 _LONGEST = 200
 _LEAST, _MOST = 0.88, 1.06
 """Of the nominal memory, what torch may find: ECC and the driver keep some."""
@@ -129,7 +131,7 @@ def _reached(generation: int | None, lanes: int = LANES) -> float | None:
     return reached * lanes / LANES if reached else None
 
 
-_OPENING = re.compile(r"[A-Za-z\d -]*")
+_OPENING = regex(r"[A-Za-z\d -]*")
 _REPEATS = ("?", "*", "{")
 
 

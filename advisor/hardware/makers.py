@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_AMD = re.compile(r"\bAMD\b|Instinct|Radeon|\bgfx\d", re.IGNORECASE)
-_INTEL = re.compile(r"\bIntel\b|Data Center GPU|\bArc\b", re.IGNORECASE)
-_NVIDIA = re.compile(
+from advisor.regex import regex
+
+_AMD = regex(r"\bAMD\b|Instinct|Radeon|\bgfx\d", re.IGNORECASE)
+_INTEL = regex(r"\bIntel\b|Data Center GPU|\bArc\b", re.IGNORECASE)
+_NVIDIA = regex(
     r"NVIDIA|Tesla|GeForce|Quadro|TITAN|\b[AHLVPTB]\d{2,3}[A-Z]?\b|RTX|GTX|\bGH200\b|\bGB\d{3}\b", re.IGNORECASE
 )
 
@@ -41,8 +43,8 @@ class Abilities(NamedTuple):
 
 _BF16, _TF32, _FP8, _TRITON = 8.0, 8.0, 8.9, 7.0
 """CUDA compute capabilities from which on there are such units, and from which on Triton makes code."""
-_CDNA = re.compile(r"\bMI(\d{3})|\bgfx(9[0-9a-f]{2})\b", re.IGNORECASE)
-_CDNA_WITH_FP8 = re.compile(r"\bMI3\d\d|\bgfx9[45]", re.IGNORECASE)
+_CDNA = regex(r"\bMI(\d{3})|\bgfx(9[0-9a-f]{2})\b", re.IGNORECASE)
+_CDNA_WITH_FP8 = regex(r"\bMI3\d\d|\bgfx9[45]", re.IGNORECASE)
 
 
 def abilities(vendor: str, name: str | None, capability: float | None, proven: float | None = None) -> Abilities:

@@ -7,8 +7,9 @@ where a board sums in fp32 at half its rate, as GeForce cards do, it is that hal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 Basis = Literal["measured", "assumed", "given"]
 """Of a reachable rate: measured on such a device, a share of the peak by its architecture, or from the user's settings."""
@@ -88,8 +89,7 @@ class Limit(NamedTuple):
     """Of the reachable rate."""
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """Rates and caches of one device."""
 
     name: str

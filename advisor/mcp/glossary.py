@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from advisor.regex import regex
 
 
 def write() -> str:
@@ -17,4 +17,4 @@ def write() -> str:
     return _LINK.sub(r"\1", f"# Words\n\n{words}\n\n# Causes\n\n{causes}\n\n{figures}")
 
 
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_LINK = regex(r"\[([^\]]+)\]\([^)]+\)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +19,7 @@ from advisor.mcp import answers, prompts, resources, tools
 from advisor.mcp.tool import Tool
 from advisor.mcp.workspace import Workspace
 from advisor.privacy import without_secrets
+from advisor.regex import regex
 from advisor.report.plain import clean
 from advisor.results.version import __version__
 
@@ -32,7 +32,7 @@ INSTRUCTIONS = (
 MOST_ARGUMENTS = 200_000
 """Characters of all arguments of a call."""
 Result = TypeVar("Result")
-_PAGE = re.compile(r"\?page=(\d{1,4})$")
+_PAGE = regex(r"\?page=(\d{1,4})$")
 
 
 def build(workspace: Workspace) -> Server[Any]:

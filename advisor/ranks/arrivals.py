@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from advisor.frames.arrivals import SCHEMA, empty
 from advisor.intervals import Bools, Ints
@@ -30,8 +30,7 @@ _MORE_TOKENS = 0.02
 Numbers = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Arrivals:
+class Arrivals(Struct, frozen=True):
     """The frame, and what the clocks leave open: ns waited in collectives whose lag is within their scatter, and how many
     collectives end before their last rank has come, which cannot be."""
 

@@ -7,10 +7,10 @@ part in; how far the ends scatter around it says what can be read from the align
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints
 from advisor.ranks.digest import Digest
@@ -28,8 +28,7 @@ ONE_CLOCK_NS = 1_000_000
 """Ends of collectives agree by the clock of one host to some 20 us; hosts' clocks may differ by less than this, but seldom."""
 
 
-@dataclass(frozen=True)
-class Clocks:
+class Clocks(Struct, frozen=True):
     """By rank: ns by which its clock goes before the first one's, how far ends scatter (robust standard deviation, ns),
     over how many collectives; and whether it can be compared at all."""
 

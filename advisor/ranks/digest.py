@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 
 from advisor.frames.peers import peers
 from advisor.intervals import Bools, Ints, distinct, fetch, summed
 from advisor.ranks import host
 from advisor.ranks.standing import standing
+from advisor.regex import regex
 from advisor.timeline.calls import PHASES
 from advisor.timeline.ledger import CAUSES
 
@@ -30,18 +31,18 @@ WORK = ("name", "op", "shapes", "count", "dur_ns")
 MESSAGE = ("kernel", "dur_ns", "cost_ns", "peer", "sends", "bytes", "step", "run", "group", "staged")
 """Columns of ``Digest.messages``."""
 # DeepEP's, FlashInfer's and TensorRT-LLM's exchanges of tokens: deep_ep::intranode::combine, moeA2ACombineKernel.
-_TOKENS = re.compile(r"deep_?ep|dispatch|combine|moe", re.IGNORECASE)
+_TOKENS = regex(r"deep_?ep|dispatch|combine|moe", re.IGNORECASE)
 MOST_WORK = 200
 _MOST_TEXT = 300
-_RANK = re.compile(r"rank[-_ ]?(\d{1,9})", re.IGNORECASE)
+_RANK = regex(r"rank[-_ ]?(\d{1,9})", re.IGNORECASE)
 # A number of its own before the suffix: trace.3.json. What has more digits is a time.
-_NUMBER = re.compile(r"\.(\d{1,6})(?:\.pt)?(?:\.trace)?\.json(?:\.gz)?$", re.IGNORECASE)
+_NUMBER = regex(r"\.(\d{1,6})(?:\.pt)?(?:\.trace)?\.json(?:\.gz)?$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Digest:
+class Digest(Struct, frozen=True):
     """One rank. Times in ``collectives`` and ``window`` are ns since its first event, at ``zero_ns`` on its own clock.
 
+    ``whole_ms`` is what shares of the counted time are taken of: the median step, the mean where steps differ, or the window.
     ``collectives`` is in order of start; ``before`` holds, for each of them, the ns of each cause since the collective
     before it on the same stream (since the window's start for the first). ``work`` holds the kernels that weigh most, by
     kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
@@ -62,6 +63,7 @@ class Digest:
     zero_ns: int
     window: tuple[int, int]
     step_ms: float | None
+    whole_ms: float
     step_count: int
     step_numbers: Ints
     counted_ns: int
@@ -106,6 +108,14 @@ class Digest:
             raise ValueError("the parts of the digest do not fit together")
 
     @property
+    def without_rows(self) -> tuple[str, ...]:
+        """Names of what has no row, as of most ranks: alike in all of them."""
+        of = self.host
+        rows = [len(part) for part in (of.begun, of.left, of.waits, of.steps)] + [len(of.operators), len(of.operands)]
+        host = () if any(rows) else ("host",)
+        return host if len(self.messages) else (*host, "messages")
+
+    @property
     def on_cpu(self) -> bool:
         """True of a rank on the CPU alone that exchanges something."""
         return len(self.host.begun) > 0
@@ -131,6 +141,7 @@ def digest(trace: Trace) -> Digest:
         zero_ns=trace.zero_ns,
         window=trace.window,
         step_ms=trace.step_ms,
+        whole_ms=trace.whole_ms,
         step_count=trace.step_count,
         step_numbers=steps["number"].to_numpy().astype(np.int64),
         counted_ns=ledger.counted_ns,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from advisor.intervals import Ints
 from advisor.ranks.digest import Digest
@@ -31,8 +31,7 @@ _LEAST_STEPS = 5
 """Steps that say which rank always has more: of two ranks, chance makes one the larger in all of four every eighth time."""
 
 
-@dataclass(frozen=True)
-class Excess:
+class Excess(Struct, frozen=True):
     """Excess of each rank over the median of the others. By step's number and rank: ns of ``larger`` inputs, and of ``more``
     calls. By rank: how much ``slower`` it is than the others at equal work. By rank and cause: ns ``beyond`` that slowness."""
 

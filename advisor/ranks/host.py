@@ -7,19 +7,19 @@ passed at the start and at the end of each.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.ledger import CAUSES, CODE
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
 
-_TENSOR = re.compile(r"\[(\d{1,9}(?:,\d{1,9})*)\]")
+_TENSOR = regex(r"\[(\d{1,9}(?:,\d{1,9})*)\]")
 _PAIRS = ("send", "recv")
 OPERATORS = ("step", "name", "count", "ns")
 """Columns of the table of operators, a row for each step's number and name: calls, and ns of the thread that sets the pace."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 
 from advisor.counting import duration
 from advisor.errors import UsageError
@@ -29,8 +29,7 @@ OPEN_SHARE = 0.05
 _HOST = ("host", "operator", "unknown")
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """One segment for each row of `arrivals`, as long as it costs; one for each rank, what its device idles while its threads
     stand still; one for each row of `stages`; and one for the rest of all ranks' time."""
 
@@ -195,8 +194,10 @@ class Job:
 
     @property
     def whole_ms(self) -> float:
-        """Time that shares are taken of: that step, or the window."""
-        return self.step_ms or self.window_ns / 1e6
+        """Time that shares are taken of: the ranks' typical step (the mean where steps differ), in the middle, or the window."""
+        if self.step_ms is None:
+            return self.window_ns / 1e6
+        return float(np.median([digest.whole_ms for digest in self.digests if digest.step_ms is not None]))
 
     @property
     def step_count(self) -> int:
@@ -238,6 +239,10 @@ class Job:
         """All of it."""
         return 1.0, 1.0
 
+    def behind(self, frame: str, mask: Bools) -> tuple[Ints, Ints]:
+        """None: what several ranks show goes with no operators."""
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
     def around(self, frame: str, mask: Bools, weights: Ints, op: str) -> str | None:
         """None: rows of several traces lie in nothing together."""
         return None
@@ -249,6 +254,10 @@ class Job:
     def harness(self, frame: str) -> Bools:
         """None: a benchmark runs in one process."""
         return np.zeros(len(self.frame(frame)), np.bool_)
+
+    def failed(self, frame: str) -> dict[str, Exception]:
+        """None: rows are missing in no part."""
+        return {}
 
     def costs(self, frame: str, mask: Bools, segments: Ints) -> None:
         """Nothing else: no rank's time is divided here."""

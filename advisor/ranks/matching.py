@@ -8,11 +8,11 @@ steadiness of the ends decide: all ranks leave a collective together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, coded, distinct
 from advisor.ranks.digest import Digest
@@ -36,8 +36,7 @@ _STRETCH, _COARSE = 256, 4.0
 _ALIKE = ("all_reduce", "broadcast")
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """The collectives of one group on one rank, in order: indices into the digest's table, and what tells them apart."""
 
     member: int
@@ -53,8 +52,7 @@ class Order:
         return len(self.rows)
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """A process group: ``rows[c, m]`` is the row that collective *c* is in the digest of ``members[m]``; -1 where missing."""
 
     name: str

@@ -8,12 +8,12 @@ above their mean, and ``(p - 1) / m`` of that mean for the pipeline to fill and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from advisor.frames.schema import COMMON
 from advisor.frames.stages import SCHEMA, empty
@@ -26,8 +26,7 @@ _FASTEST = 5
 """Percentile of the messages of one size that stands for those in which nobody waits: one alone may be cut off."""
 
 
-@dataclass(frozen=True)
-class Pipelines:
+class Pipelines(Struct, frozen=True):
     """By rank (its index) the pipeline that it is of and its stage in it, -1 for none; ``stages`` is their number.
 
     ``stages`` is 0 where no rank is of a pipeline, and None where the traces are not those of whole ones, or disagree: the stages

@@ -14,11 +14,10 @@ from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.results.analysis import Analysis, QualityNote
 from advisor.results.ranks import Across, Clocks, RankRow, Stage, Turns
+from advisor.results.several import AT_LENGTH
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
-AT_LENGTH = 8
-"""Number of traces that a report shows in full; of more, the rest have a line each or show as spread."""
 
 
 def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
@@ -160,7 +159,10 @@ def stages_of(job: Job) -> list[Stage]:
             ns / member[rank].counted_ns if member[rank].counted_ns else 0.0
             for rank, ns in zip(ranks, part["dur_ns"].tolist(), strict=True)
         ]
-        whole = [share * (member[rank].step_ms or 0.0) for rank, share in zip(ranks, shares, strict=True)]
+        whole = [
+            share * (member[rank].whole_ms if member[rank].step_ms is not None else 0.0)
+            for rank, share in zip(ranks, shares, strict=True)
+        ]
         rows.append(
             Stage(
                 stage=int(str(number)),
@@ -195,8 +197,8 @@ def _row(
     there = known and bool(clocks.usable[member])
     wait = int(spent.get(rank, 0))
     share = wait / counted_ns if counted_ns else 0.0
-    per_step = digest.step_ms if digest.step_ms is not None else counted_ns / steps / 1e6
-    middle = job.step_ms or job.window_ns / 1e6
+    per_step = digest.whole_ms if digest.step_ms is not None else counted_ns / steps / 1e6
+    middle = job.whole_ms
     counted = job.ledger.counted_ns
     collectives = int(last["count"].get(rank, 0))
     busy = digest.facts.get("busy_share")

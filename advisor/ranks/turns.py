@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from advisor.frames.launchers import SCHEMA, empty
 from advisor.frames.schema import COMMON
@@ -21,15 +21,15 @@ from advisor.intervals import Ints
 from advisor.ranks.clocks import ONE_CLOCK_NS, Clocks
 from advisor.ranks.digest import Digest
 from advisor.ranks.standing import running
+from advisor.regex import regex
 
 # The part of their windows that the ranks of a host must share to be counted.
 _SHARED = 0.5
-_PROCESS = re.compile(r"_(\d{1,12})\.\d{9,}\.pt\.trace\.json", re.IGNORECASE)
+_PROCESS = regex(r"_(\d{1,12})\.\d{9,}\.pt\.trace\.json", re.IGNORECASE)
 Numbers = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """The ranks of one host, by their index, and how many of their threads run at once.
 
     ``running`` is the number that most often runs while another stands still, ``still`` how many stand still then, ``share`` the

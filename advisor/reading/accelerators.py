@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.intervals import distinct
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.reading.columns import Array, Table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 # The group of categories that hold work of a device; those of HPU hold calls of the host as well.
 MIXED = "accelerator"
 
-_CATEGORY = re.compile(
+_CATEGORY = regex(
     r"^(?!(?:cpu|user|python)_)(?P<maker>[a-z][a-z0-9]*)_"
     r"(?P<kind>runtime|driver|(?<=^hpu_)op|ccp_events|concurrent_kernel|kernel|memcpy|memset|sync|user_annotation)$"
 )
@@ -41,8 +42,8 @@ _COMMON = frozenset({"gpu", "cuda", "hip", "roc"})
 # The word for a backend that is no part of PyTorch: which one it is, the process group may say.
 ANY = "PrivateUse1"
 _SPELLING = {"privateuse1": ANY, "glow": "Glow"}
-_COPY = re.compile(r"dma|mem_?cpy|memory_?copy", re.IGNORECASE)
-_MEMSET = re.compile(r"mem_?set", re.IGNORECASE)
+_COPY = regex(r"dma|mem_?cpy|memory_?copy", re.IGNORECASE)
+_MEMSET = regex(r"mem_?set", re.IGNORECASE)
 _HOSTS = ("op", "annotation", "python")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from advisor.reading import protobuf
 from advisor.reading.events import Args
 from advisor.reading.interning import Interned
 from advisor.reading.protobuf import LENGTH, VARINT, Malformed
+from advisor.regex import regex
 
 _NAME, _NAME_IID = 10, 1
 _INLINE_NAME, _SHORT = 0x52, 0x80
@@ -26,9 +26,9 @@ _BOOL, _STRING = 0x10, 0x32
 _MOST_DEPTH = 32
 # Of args that no column is made of, those that tell the kind of a slice, or name a copy.
 MARKS = ("cbid", "cuda_sync_kind", "copy kind", "src kind", "dst kind", "memory kind", "Python id")
-_ARCHITECTURE = re.compile(r"sm_(\d{1,2})(\d)")
-_DIRECTION = re.compile(r"[HDPA]to[HDPA]")
-_MEMORY = re.compile(r"[a-z_]{3,20}")
+_ARCHITECTURE = regex(r"sm_(\d{1,2})(\d)")
+_DIRECTION = regex(r"[HDPA]to[HDPA]")
+_MEMORY = regex(r"[a-z_]{3,20}")
 
 
 class Field:

@@ -38,10 +38,10 @@ _YEARS_NS = 10 * 365 * 86400 * 10**9
 _MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
-_SMALL = ("thread", "dur", "index", "sequence", "forward_thread")
-"""Columns of all events of the host whose numbers fit 32 bits in most traces."""
+_SMALL = ("thread", "dur", "index", "sequence", "forward_thread", "correlation", "registers", "shared")
+"""Columns whose numbers fit 32 bits in most traces."""
 _FEW = {"instant": ("device_type", "device")}
-"""Columns whose numbers fit 16 bits."""
+"""Columns whose numbers fit 16 bits, beside the codes of all groups."""
 _OF_COLLECTIVES = ("in_elements", "out_elements", "group_size", "collective_seq", "peer")
 MOST_UNKNOWN = 20
 """Kinds of unknown categories that are counted."""
@@ -413,9 +413,10 @@ class Columns:
                 table.pop("external", None)
         for group, table in tables.items():
             for key, column in table.items():  # one after the other: most traces lack what many columns are for
-                table[key] = fitted(narrow(column)) if key in _SMALL else narrow(column)
-            for key in _FEW.get(group, ()):
-                table[key] = compact(table[key])
+                column = narrow(column)
+                if key in CODED or key in _FEW.get(group, ()):
+                    column = compact(column)
+                table[key] = fitted(column) if key in _SMALL else column
         return tables
 
     # ---- columns of each group

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -23,8 +25,22 @@ BLOCK = 1 << 20
 SLICE, FINE = 1 << 12, 1 << 8
 _GZIP = b"\x1f\x8b"
 _TRAILER, _LEAST_RATIO = 4, 4
+_HEADER, _MOST_HEADER, _END, _DEFLATE = 10, 1 << 20, 8, 8
+_HEADER_CRC, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
+"""Flags of what else a header of gzip holds."""
+_TRUNCATED = ("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost")
 # isal's types take its exception for an instance of one.
 _GZIP_ERRORS: tuple[type[BaseException], ...] = (isal_zlib.IsalError, zlib.error, EOFError)  # type: ignore[assignment]
+
+
+def waiting(path: str | os.PathLike[str]) -> str:
+    """Return what reading *path* waits for, to go behind its name; nothing of a file, which is there."""
+    if os.fspath(path) == "-":
+        return ", standard input, as it is typed" if sys.stdin is not None and sys.stdin.isatty() else ""
+    with suppress(OSError, ValueError):
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            return ", a pipe, once something writes into it"
+    return ""
 
 
 class Source:
@@ -155,34 +171,93 @@ class Source:
             raise TraceError(f"{self.path}: the gzip stream {what}. Copy the file again, in binary mode.")
 
     def _members(self, data: bytes, handle: Readable) -> Iterator[bytes]:
-        """Yield the text of the members of a gzip stream, slice by slice; *data* is what has been read of it."""
+        """Yield the text of the members of a gzip stream, slice by slice; *data* is what has been read of it.
+
+        Header and checksum are read here: isal keeps the last slice to itself where the checksum behind it is wrong.
+        """
         at = 0
         while True:
-            engine = isal_zlib.decompressobj(wbits=31)
+            try:
+                while (begin := _header_end(data, at)) < 0:
+                    if not (more := handle.read(self.block)):
+                        self.notes.append(_TRUNCATED)
+                        return
+                    at, data = 0, data[at:] + more
+            except zlib.error as error:
+                self.notes.append(_damaged(error))
+                return
+            self._compressed += begin - at
+            at, checksum, length = begin, 0, 0
+            engine = isal_zlib.decompressobj(wbits=-zlib.MAX_WBITS)
             while not engine.eof:
                 if at >= len(data):
                     at, data = 0, handle.read(self.block)
                     if not data:
-                        self.notes.append(
-                            ("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost")
-                        )
+                        self.notes.append(_TRUNCATED)
                         return
                 piece = data[at : at + (FINE if self.size < self.block else SLICE)]
                 at += len(piece)
                 self._compressed += len(piece)
                 while piece and not engine.eof:
                     try:
-                        yield engine.decompress(piece, self.block)
+                        out = engine.decompress(piece, self.block)
                     except _GZIP_ERRORS as error:
-                        self.notes.append(
-                            ("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost")
-                        )
+                        self.notes.append(_damaged(error))
                         return
+                    checksum, length = isal_zlib.crc32(out, checksum), length + len(out)
+                    yield out
                     piece = engine.unconsumed_tail
             at -= len(engine.unused_data)
-            if len(data) - at < len(_GZIP):
-                at, data = 0, data[at:] + handle.read(self.block)
+            if at < 0:  # the last bytes of the block before were not used either
+                at, data = 0, engine.unused_data[:-at] + data
+            at, data = self._at_least(_END, data, at, handle)
+            self._check(data[at : at + _END], checksum, length)
+            at, data = self._at_least(len(_GZIP), data, at + _END, handle)
             if not data.startswith(_GZIP, at):
                 if data[at:].strip(b"\0"):
                     self.notes.append(("gzip-trailing", "bytes after the gzip stream were ignored"))
                 return
+
+    def _at_least(self, count: int, data: bytes, at: int, handle: Readable) -> tuple[int, bytes]:
+        """Read on until *data* holds *count* bytes from *at* on, where there are so many; return its place and the data."""
+        while len(data) - at < count and (more := handle.read(self.block)):
+            at, data = 0, data[at:] + more
+        return at, data
+
+    def _check(self, end: bytes, checksum: int, length: int) -> None:
+        """Note where the end of a gzip member does not fit its text, which is all there."""
+        if len(end) < _END:
+            problem = "the gzip stream ends before its checksum: nothing of the trace is missing, but nothing proves it either"
+        elif end != checksum.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little"):
+            problem = "the checksum of the gzip stream is wrong: it could be unpacked to its end, but may not be what was written"
+        else:
+            return
+        if all(code != "gzip-checksum" for code, _ in self.notes):
+            self.notes.append(("gzip-checksum", problem))
+
+
+def _damaged(error: BaseException) -> tuple[str, str]:
+    return ("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost")
+
+
+def _header_end(data: bytes, at: int) -> int:
+    """Return where the header of the gzip member at *at* ends; -1 where it goes on. Raises ``zlib.error`` for none."""
+    end = at + _HEADER
+    if len(data) < end:
+        return -1
+    if data[at + 2] != _DEFLATE:
+        raise zlib.error("of an unknown kind")
+    if len(data) - at > _MOST_HEADER:
+        data = data[: at + _MOST_HEADER]
+    flags = data[at + 3]
+    if flags & _EXTRA:
+        end += 2 + int.from_bytes(data[end : end + 2], "little")
+    for text in (_NAME, _COMMENT):
+        if flags & text:
+            end = data.find(b"\0", end) + 1 or len(data) + 1
+    end += 2 if flags & _HEADER_CRC else 0
+    if end <= len(data):
+        return end
+    if len(data) - at >= _MOST_HEADER:
+        raise zlib.error("a header without an end")
+    return -1

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import distinct
 from advisor.reading.columns import Array, Table
@@ -16,8 +16,7 @@ _LAUNCHED = ("kernel", "copy", "memset")
 _AROUND = ("python", "annotation", "op")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Bounds of a part. Times are ns since the first event of the whole, and stay so: a part's times are those of the whole."""
 
     zero_ns: int

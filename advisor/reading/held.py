@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass
-class Held:
+class Held(Struct):
     """An allocation that lives at the peak."""
 
     bytes: int
@@ -16,8 +15,7 @@ class Held:
     """None where it was made before the history begins."""
 
 
-@dataclass
-class Peak:
+class Peak(Struct):
     """The moment at which most is allocated on one device, and what lives then."""
 
     device: int
@@ -26,8 +24,7 @@ class Peak:
     held: list[Held] = field(default_factory=list)
 
 
-@dataclass
-class Snapshot:
+class Snapshot(Struct):
     """A snapshot, read."""
 
     peaks: list[Peak]

@@ -10,24 +10,22 @@ show that they have correlations.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import coded, distinct
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.reading.columns import Array, Table
 
 Mask = npt.NDArray[np.bool_]
 FLOW = "flow"
-# Of the tables below, what External ids are kept of.
-HOSTS = ("op", "annotation", "runtime")
 DEVICE = ("kernel", "copy", "memset")
 NOT_RECORDED = "Launch (call not recorded)"
-_LAUNCHES = re.compile(r"Launch|Memcpy|Memset")
+_LAUNCHES = regex(r"Launch|Memcpy|Memset")
 _MOST_CLIMBED = 1 << 10
 _HALF = 0.5
 _MOST_ID = 1 << 62

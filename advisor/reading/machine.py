@@ -58,11 +58,17 @@ def give_back(rows: int) -> None:
     Arrays of up to 32 MB lie side by side on the heap, which shrinks by itself only from its end: what a large trace leaves
     free between those that stay would be kept, and not fit what comes next.
     """
-    if rows < _MANY or os.name != "posix":
+    if rows >= _MANY:
+        trim()
+
+
+def trim() -> None:
+    """Give all memory that is free inside this process back to the system, in some milliseconds; where the C library can."""
+    if os.name != "posix":
         return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    trimming = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trimming is not None:
+        trimming(0)
 
 
 def available_bytes() -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from advisor.reading import program_settings
+from advisor.reading import recorded_settings
 from advisor.reading.coerce import flag, integer, positive, word
 from advisor.reading.program_settings import KEY, Recorded
 
@@ -78,7 +78,7 @@ def parse(text: bytes) -> Metadata | None:
     listed = root.deviceProperties if isinstance(root.deviceProperties, list) else []
     devices = [_device(entry, at) for at, entry in enumerate(listed[:4096]) if isinstance(entry, dict)]
     version = root.torch_version or root.pytorch_version
-    settings = program_settings.read(root.settings)
+    settings = recorded_settings.read(root.settings)
     return Metadata(
         devices=tuple(devices),
         base_ns=integer(root.baseTimeNanoseconds) or 0,

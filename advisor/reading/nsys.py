@@ -7,7 +7,6 @@ the recording. Source: "SQLite Export Schema Reference" of the Nsight Systems us
 from __future__ import annotations
 
 import contextlib
-import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from advisor.reading.coerce import integer, positive, word
 from advisor.reading.columns import MISSING, MOST_NS, Columns
 from advisor.reading.events import Args, Event
 from advisor.reading.metadata import Device, Metadata
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.reading.stream import Reader, Recorded
@@ -56,7 +56,7 @@ _MEMORY_KINDS = {
 }
 _SYNC_KINDS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _NVTX_RANGES = (59, 60)  # push/pop ranges, and ranges with a begin and an end of their own
-_VERSION = re.compile(r"_v\d+$")
+_VERSION = regex(r"_v\d+$")
 _KERNELS, _COPIES, _MEMSETS = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 _CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 _SYNCS, _RANGES = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "NVTX_EVENTS"

@@ -14,11 +14,11 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from advisor.reading import links, machine
 from advisor.reading.columns import CODED, MOST_UNKNOWN, Columns
@@ -80,8 +80,7 @@ class Answer(msgspec.Struct, array_like=True):
     """The text behind the events, from the last part."""
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Beginnings of the parts of a text: each at the first cut when so many bytes of it have been read."""
 
     starts: Sequence[int]

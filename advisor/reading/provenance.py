@@ -12,15 +12,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.errors import TraceError
 from advisor.privacy import clean_path
 from advisor.reading.containers import Source
 from advisor.reading.tracebacks import frames
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.reading.stream import Recorded
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 << 20
 _MOST_CALLS, _MOST_STACKS = 1_000_000, 200
 _ARTIFACT = "inductor_provenance_tracking_kernel_stack_traces"
-_CALL = re.compile(r"(.{1,1000}):(\d{1,9})", re.DOTALL)
-_EXTERN = re.compile(r"(?:extern_kernels|aten)\.(\w+)|torch\.ops\.(\w+)\.(\w+)(?:\.\w+)?")
+_CALL = regex(r"(.{1,1000}):(\d{1,9})", re.DOTALL)
+_EXTERN = regex(r"(?:extern_kernels|aten)\.(\w+)|torch\.ops\.(\w+)\.(\w+)(?:\.\w+)?")
 # Kernels of C++ have the number of their graph in front, where cpp.enable_kernel_profile records them.
-_OF_GRAPH = re.compile(r"^graph_\d+_")
+_OF_GRAPH = regex(r"^graph_\d+_")
 _REGIONS = ("## Call CompiledFxGraph", "Torch-Compiled Region")
-_FRAME = re.compile(r"(.*)\((\d+)\): .*", re.DOTALL)
+_FRAME = regex(r"(.*)\((\d+)\): .*", re.DOTALL)
 
 Call = tuple[str, str]
 """The stack that most of a kernel's operators have, innermost first; and the lines of all of them."""

@@ -14,10 +14,11 @@ from typing import Any
 from advisor.errors import TraceError, UsageError
 from advisor.privacy import address as shown
 from advisor.privacy import is_url, quoted, without_home
+from advisor.regex import regex
 
 # What a torch worker calls itself: its host's name and its process. It is the host that nobody need know.
-_WORKER = re.compile(r"^(?!rank[-_ ]?\d+\.)[^/\\]+(?=_\d+\.\d{9,}\.pt\.trace\.json)", re.IGNORECASE)
-_RANK = re.compile(r"rank[-_ ]?\d{1,9}", re.IGNORECASE)
+_WORKER = regex(r"^(?!rank[-_ ]?\d+\.)[^/\\]+(?=_\d+\.\d{9,}\.pt\.trace\.json)", re.IGNORECASE)
+_RANK = regex(r"rank[-_ ]?\d{1,9}", re.IGNORECASE)
 BLOCK = 8 << 20
 __all__ = ["NEEDS", "Remote", "file_system", "is_url", "message_of", "public", "shown"]
 NEEDS = "in a checkout of the advisor, pip install '.[cluster]'"

@@ -13,26 +13,27 @@ from typing import Any, TypeVar
 import msgspec
 
 from advisor.reading.events import BROKEN, FIELDS, ONE, Args, Event
+from advisor.regex import regex
 
 T = TypeVar("T")
 
-_BARE = re.compile(
+_BARE = regex(
     r"([:\[,]\s*)(?:[-+]?(?:NaN|nan|inf(?:inity)?|Inf(?:inity)?|INF|1\.#[A-Z]+)|N/A|None|undefined)(?=\s*[,\]}])"
 )
-_ODD = re.compile(r",\s*[\]}]|[NI#]|nan|inf|und")
-_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
+_ODD = regex(r",\s*[\]}]|[NI#]|nan|inf|und")
+_TRAILING_COMMA = regex(r",(\s*[\]}])")
 # What may follow the closing quote of a key, of a value in an object (its end, or another key) and of a list's element.
-_KEY_CLOSES = re.compile(r"\s*:")
+_KEY_CLOSES = regex(r"\s*:")
 # White space is never given back: a quarter of a megabyte of it would else be tried in as many ways squared.
-_VALUE_CLOSES = re.compile(r'\s*+(?:,\s*+"(?:[^"\\]|\\.){0,80}"\s*+:|(?:,\s*+)?\}\s*+(?:[,\]}]|$)|$)')
-_ELEMENT_CLOSES = re.compile(r'\s*+(?:,\s*+(?:["\[{\]]|-?\d|true\b|false\b|null\b|$)|\]|$)')
+_VALUE_CLOSES = regex(r'\s*+(?:,\s*+"(?:[^"\\]|\\.){0,80}"\s*+:|(?:,\s*+)?\}\s*+(?:[,\]}]|$)|$)')
+_ELEMENT_CLOSES = regex(r'\s*+(?:,\s*+(?:["\[{\]]|-?\d|true\b|false\b|null\b|$)|\]|$)')
 # Half a surrogate pair is no character: it stays as the six characters that it is written with.
-_GOOD_ESCAPE = re.compile(
+_GOOD_ESCAPE = regex(
     r'\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})'
 )
-_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
-_NEXT_KEY = re.compile(r'\s*,\s*"[^"\\]{1,40}"\s*:')
+_ESCAPE = regex(r"\\u[0-9a-fA-F]{4}")
+_PLAIN = regex(r'[^"\\\x00-\x1f]+')
+_NEXT_KEY = regex(r'\s*,\s*"[^"\\]{1,40}"\s*:')
 # Mending goes character by character; no real event and no real root object is so long.
 MOST_MENDED = 1 << 18
 MOST_ROOT = 4 << 20

@@ -23,6 +23,7 @@ from advisor.reading.coerce import positive, word
 from advisor.reading.columns import MISSING, MOST_NS, Columns
 from advisor.reading.events import BROKEN, Args, Event
 from advisor.reading.metadata import Device, Metadata
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.reading.stream import Reader, Recorded
@@ -33,7 +34,7 @@ _GPU = 2  # ROCPROFILER_AGENT_TYPE_GPU
 _DIRECTIONS = {"HOST_TO_DEVICE": "HtoD", "DEVICE_TO_HOST": "DtoH", "DEVICE_TO_DEVICE": "DtoD", "HOST_TO_HOST": "HtoH"}
 _CALLS = ("hip_api", "hip_runtime_api", "hip_compiler_api")
 _RANGES = ("marker_api", "marker_core_range_api", "marker_range_api")
-_BETWEEN = re.compile(r"\}\s*,\s*\{")
+_BETWEEN = regex(r"\}\s*,\s*\{")
 _LISTS = ("kernel_dispatch", "memory_copy", *_CALLS, *_RANGES)
 
 

@@ -6,26 +6,26 @@ good if what it cuts decodes; else it is tried elsewhere, until only one event i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
+from msgspec import Struct
 
 from advisor.reading.events import ANY, BROKEN, EVENTS, ONE, RAWS, Event
 from advisor.reading.repair import MOST_MENDED, loosen, mend_event
+from advisor.regex import regex
 
 _KEYS = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|dur)"\s*:'
-BOUNDARY = re.compile(rb"\}\s*,\s*" + _KEYS)
-_START = re.compile(_KEYS)
-_BLANK = re.compile(rb"[\s,\x00]*")
+BOUNDARY = regex(rb"\}\s*,\s*" + _KEYS)
+_START = regex(_KEYS)
+_BLANK = regex(rb"[\s,\x00]*")
 _STRIP = b" \t\r\n,\0"
-_BYTE = re.compile(r"\(byte (\d+)\)")
-_ROOT_GOES_ON = re.compile(rb'\s*(?:,\s*"[^"]{1,80}"\s*:|\}\s*$|$)')
-_LIST_ENDS = re.compile(rb"\}\s*(?=\])")
-_BRACKET = re.compile(rb'\](?=\s*(?:,\s*"|\}\s*$|$))')
-_NEXT_EVENT = re.compile(rb"[\s,\[]*" + _KEYS)
+_BYTE = regex(r"\(byte (\d+)\)")
+_ROOT_GOES_ON = regex(rb'\s*(?:,\s*"[^"]{1,80}"\s*:|\}\s*$|$)')
+_LIST_ENDS = regex(rb"\}\s*(?=\])")
+_BRACKET = regex(rb'\](?=\s*(?:,\s*"|\}\s*$|$))')
+_NEXT_EVENT = regex(rb"[\s,\[]*" + _KEYS)
 _LOOK_AHEAD = _LOOK_BEHIND = 1 << 16
 # Behind a damaged event windows begin small and double: damage comes alone, or in every event.
 _WINDOW = 1 << 11
@@ -40,8 +40,7 @@ _SHORT = 1 << 12
 _MOST_PASSED_OVER = 100_000
 
 
-@dataclass
-class Losses:
+class Losses(Struct):
     """Damage met: how much, and where first, as (number of the event, byte of the uncompressed text)."""
 
     repaired: int = 0

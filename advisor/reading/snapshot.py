@@ -8,11 +8,11 @@ torch/cuda/memory.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.errors import NotATrace, TraceError
 from advisor.privacy import scrub

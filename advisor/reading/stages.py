@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,16 +13,17 @@ from advisor.reading import arguments, protobuf
 from advisor.reading.events import ANY, BROKEN, Args, Event
 from advisor.reading.interning import Interned
 from advisor.reading.protobuf import LENGTH, VARINT
+from advisor.regex import regex
 
 _DURATION, _EXTRA, _GPU, _QUEUE, _STAGE, _NAME, _KERNEL, _NAME_IID, _LAUNCH = 2, 6, 11, 13, 14, 17, 19, 20, 21
 _MOST_FIELDS = 512
 _GRID, _GROUP, _ARGUMENT = 1, 2, 3
 _CATEGORIES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Annotation": "gpu_user_annotation"}
-_STREAM = re.compile(r"stream (\d{1,18})\s*$")
+_STREAM = regex(r"stream (\d{1,18})\s*$")
 # Names of extra data that stand for a field of another name; the others have the field's.
 _ALIASES = {"device id": "device", "stream id": "stream"}
 _KEYS = arguments.Keys(dict.fromkeys([*_ALIASES, "arch", *arguments.FIELDS]))
-_WHOLE = re.compile(r"-?\d{1,18}")
+_WHOLE = regex(r"-?\d{1,18}")
 _MOST_NS = 1 << 61
 
 

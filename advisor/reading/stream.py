@@ -7,12 +7,11 @@ Text is cut at event boundaries and each chunk is decoded in one go by msgspec. 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain, islice
 
 import msgspec
+from msgspec import Struct, field
 
 from advisor.errors import NotATrace, TraceError
 from advisor.reading import accelerators, dialects, limits, machine, metadata, parts
@@ -24,6 +23,7 @@ from advisor.reading.held import Snapshot
 from advisor.reading.progress import Observer, Progress
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
+from advisor.regex import regex
 
 CHUNK = 2 << 20
 # Pieces that a chunk is decoded in: the events of a quarter of a megabyte fit a processor's cache.
@@ -32,22 +32,21 @@ _PIECES = 8
 MOST_TEXT = 512 << 20
 # After so much text without a boundary, objects may begin with keys that are not usual.
 _UNUSUAL = 4 << 20
-OTHER_BOUNDARY = re.compile(rb'\}\s*,\s*\{\s*"')
+OTHER_BOUNDARY = regex(rb'\}\s*,\s*\{\s*"')
 _MOST_TRAILER = 64 << 20
 _MOST_CUTS = 40
 # The longest real name has 5,123 characters; patterns are matched against them, so their length is bounded.
 _MOST_NAME = 1 << 14
 _MOST_STACK = 1 << 16
-ROOT = re.compile(rb'"traceEvents"\s*:\s*\[')
-_KEY = re.compile(rb'"traceEvents"\s*:\s*')
+ROOT = regex(rb'"traceEvents"\s*:\s*\[')
+_KEY = regex(rb'"traceEvents"\s*:\s*')
 # A path of a package; one of the first some thousand texts says it, where any does.
-_PYTHON = re.compile(r"/python3\.(\d{1,2})/(?:site|dist)-packages/")
+_PYTHON = regex(r"/python3\.(\d{1,2})/(?:site|dist)-packages/")
 _MOST_PATHS = 5000
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass
-class Recorded:
+class Recorded(Struct):
     """One trace file as columns."""
 
     tables: dict[str, Table]
@@ -211,6 +210,11 @@ class Reader:
             self.notes.append(("byte-order-mark", "a byte order mark at the start was passed over"))
         stripped = buffer.lstrip()
         if stripped and not stripped.startswith((b"[", b"{")):
+            if _is_value(stripped):
+                raise NotATrace(
+                    f"{self.path}: is JSON, but no trace: a single value. "
+                    "advisor reads prof.export_chrome_trace('trace.json.gz')."
+                )
             raise TraceError(
                 f"{self.path}: is not JSON. advisor reads what torch.profiler writes: "
                 "prof.export_chrome_trace('trace.json.gz')."
@@ -423,6 +427,15 @@ class Reader:
                 return meta
         self.notes.append(("metadata", "the root object is damaged; devices and settings are unknown"))
         return metadata.Metadata()
+
+
+def _is_value(text: bytearray) -> bool:
+    """Tell whether *text* is JSON."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def _many(count: int, singular: str, plural: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_FRAME = re.compile(
+from advisor.regex import regex
+
+_FRAME = regex(
     r'^\s*File "(?P<file>[^"\n;]{1,1000})", line (?P<line>\d{1,9}), in (?P<function>[^\n;]{1,300})', re.MULTILINE
 )
 # A stack of Python is not deeper, and text of a trace must not cost its whole length.

@@ -76,7 +76,7 @@ class Batches:
         try:
             found = [tensor for tensor in _whole_numbers(torch, inputs) if _has_rows(tensor)]
             features = _features(torch, inputs)
-            rows = [row for tensor in found if (row := _rows(torch, tensor)).padding > 0]
+            rows = [row for tensor in found if (row := _rows(tensor)).padding > 0]
             frames = None if features is None or len(features) < _FEWEST_ROWS else _frames(torch, features)
         except Exception:  # noqa: BLE001  (as below)
             return
@@ -91,7 +91,7 @@ class Batches:
             return
         try:
             tables = [tensor for tensor in _whole_numbers(torch, [ids]) if min(tensor.shape) >= _FEWEST_ROWS]
-            words = _turned(torch, tables, _widest(torch, tables))
+            words = _turned(tables, _widest(tables))
         except Exception:  # noqa: BLE001  (as below)
             return
         if words is not None:
@@ -109,10 +109,10 @@ class Batches:
             large = sum(tensor.numel() for tensor in found) > _SMALL
             self.enough = self.enough or (large and self.seen >= _BATCHES)
             tables = [tensor for tensor in found if tensor.dim() == 2 and len(tensor)]
-            widest = _widest(torch, tables)
+            widest = _widest(tables)
             if widest is not None and widest.width >= _NARROWEST:
                 self.rows.append(widest)
-            words = _turned(torch, tables, widest)
+            words = _turned(tables, widest)
             if words is not None:
                 self.words.append(words)
             features = _features(torch, batch)
@@ -220,25 +220,23 @@ def _extent(row: Rows) -> tuple[int, int]:
     return row.width, row.longest
 
 
-def _widest(torch: Any, tables: list[Any]) -> Rows | None:
-    return max(
-        (_rows(torch, tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS), key=_extent, default=None
-    )
+def _widest(tables: list[Any]) -> Rows | None:
+    return max((_rows(tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS), key=_extent, default=None)
 
 
-def _turned(torch: Any, tables: list[Any], widest: Rows | None) -> Rows | None:
+def _turned(tables: list[Any], widest: Rows | None) -> Rows | None:
     """Return the widest rows of words, or those of tensors whose first dimension is time, if more of these is padding.
 
     Across the rows a part of the padding looks like it as well: where the last ones are the shorter.
     """
-    rows = [_rows(torch, tensor.t()) for tensor in tables if tensor.shape[0] >= _FEWEST_WORDS]
+    rows = [_rows(tensor.t()) for tensor in tables if tensor.shape[0] >= _FEWEST_WORDS]
     other = max(rows, key=_extent, default=None)
     if other is None or (widest is not None and widest.padding >= other.padding):
         return widest
     return replace(other, time=0)
 
 
-def _rows(torch: Any, tensor: Any) -> Rows:
+def _rows(tensor: Any) -> Rows:
     """Measure rows: what pads them is the value that most of them end, or begin, with again and again."""
     height, width = tensor.shape
     best = Rows(width, width, 0.0, height=height)

@@ -18,8 +18,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.reading.program_settings import MOST_ENTRIES, Again, Constant, Factor, Mask, Unchanged, Zeros
-from advisor.record import again
+from advisor.reading.program_settings import (
+    MOST_ENTRIES,
+    Again,
+    Carried,
+    Chain,
+    Constant,
+    Factor,
+    Mask,
+    Unchanged,
+    Zeros,
+)
+from advisor.record import again, modes
+from advisor.record.carried import Goers
+from advisor.record.chains import Chains
 from advisor.record.factors import Factors
 from advisor.record.known import fetched, is_plain, is_told, reference, sampled, storage_key
 from advisor.record.labels import Labels
@@ -37,7 +49,6 @@ _MOST_SECONDS = 3.0
 _MOST_OPERATORS = 200_000
 _MOST_LIST_BYTES = 1 << 16
 """Lists of Python's beyond that are data, and not numbers in the code."""
-_STACK = ("_push_on_torch_dispatch_stack", "_pop_torch_dispatch_stack", "_len_torch_dispatch_stack")
 _SHAPED = frozenset(
     f"aten::{name}"
     for name in ("empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full")
@@ -111,8 +122,9 @@ class _Made:
 class Constants:
     """Watches the operators of two steps, from :meth:`start` to :meth:`stop` each; ``found`` are the places of those that repeat.
 
-    None before that, and where watching took too long. ``factors``, ``masks``, ``zeros`` and ``again`` are those of the first step,
-    ``labels`` are what losses were given in all. After it ``worthwhile`` tells whether there is enough to watch another one for.
+    None before that, and where watching took too long. ``factors``, ``masks``, ``zeros``, ``chains`` and ``again`` are those of
+    the first step, ``labels`` are what losses were given in all, and ``carried`` what all of them read of the one before. After
+    the first ``worthwhile`` tells whether there is enough to watch another one for.
     """
 
     def __init__(self, torch: Any, trains: Callable[[], bool] = bool) -> None:
@@ -120,10 +132,14 @@ class Constants:
         self.factors: tuple[Factor, ...] | None = None
         self.masks: tuple[Mask, ...] | None = None
         self.zeros: tuple[Zeros, ...] | None = None
+        self.chains: tuple[Chain, ...] | None = None
+        self.carried: tuple[Carried, ...] | None = None
         self.again: tuple[Again, ...] | None = None
         self.labels = Labels(torch)
         self._masks = Masks(torch)
         self._zeros = ZeroFactors(torch)
+        self._chains = Chains(torch)
+        self._goers = Goers(torch)
         self.worthwhile = False
         self._torch = torch
         self._kinds: dict[Any, _Kind] = {}
@@ -131,7 +147,7 @@ class Constants:
         self._thread, self._pid = threading.get_ident(), os.getpid()
         self._hidden = 0
         self._first: dict[_At, set[int]] | None = None
-        self._failed = not all(hasattr(torch._C, name) for name in _STACK)
+        self._failed = not modes.possible(torch)
         self._operators: list[_Operator] = []
         self._made: dict[int, tuple[Any, _Made]] = {}
         self._decomposed = Factors(torch)
@@ -141,15 +157,15 @@ class Constants:
 
     def start(self) -> None:
         """Begin to watch a step, on this thread; nothing where the program has modes of its own."""
-        if self._failed or self._mode is not None or self._torch._C._len_torch_dispatch_stack():
+        if self._failed or self._mode is not None or modes.stacked(self._torch):
             return
         self._operators, self._made, self._spent = [], {}, 0.0
         self._hold_buffers()
         self._compared.begin()
+        self._goers.begin()
         distributed = self._torch.distributed
         self._in_group = bool(distributed.is_available() and distributed.is_initialized())
-        self._mode = _mode(self._torch, self._see)
-        self._torch._C._push_on_torch_dispatch_stack(self._mode)
+        self._mode = modes.put(self._torch, self._see)
         self._began = time.perf_counter()
 
     def stop(self) -> None:
@@ -157,24 +173,29 @@ class Constants:
         if self._mode is None or threading.get_ident() != self._thread or os.getpid() != self._pid:
             return
         took = time.perf_counter() - self._began - self._spent
-        self._take_away()
+        modes.take(self._torch, self._mode)
         self._mode, self._made = None, {}
+        self._chains.end()
         if self._failed:
             self._operators = []
             self._compared.fail()
             return
         self._compared.end()
+        self._goers.end()
+        self.carried = self._goers.summary()
+        self._zeros.end()
+        self.zeros = self._zeros.summary()
         if self._first is None:
             self._first = {}
             self.factors = self._decomposed.summary()
             self.masks = self._masks.summary()
-            self.zeros = self._zeros.summary()
+            self.chains = self._chains.summary()
             self.again = None if self._compared.failed else again.summary(self._compared.notes, _FILLS)
             for each in self._operators:
                 if each.counts() and each.mark is not None:
                     self._first.setdefault((*each.place, each.name), set()).add(each.mark)
             seconds = sum(each.seconds for each in self._operators if each.counts())
-            self.worthwhile = max(seconds, self._compared.seconds) >= LEAST_SHARE * took
+            self.worthwhile = max(seconds, self._compared.seconds) >= LEAST_SHARE * took or bool(self.zeros)
             if not self.worthwhile:
                 self.found = ()
         else:
@@ -194,13 +215,6 @@ class Constants:
             yield
         finally:
             self._hidden -= 1
-
-    def _take_away(self) -> None:
-        calls = self._torch._C
-        modes = [calls._pop_torch_dispatch_stack(None) for _ in range(calls._len_torch_dispatch_stack())]
-        for mode in reversed(modes):
-            if mode is not self._mode:
-                calls._push_on_torch_dispatch_stack(mode)
 
     def _hold_buffers(self) -> None:
         """Take buffers of modules for constants: whatever writes into them tells otherwise."""
@@ -231,19 +245,24 @@ class Constants:
             operator.seconds = ran - runs
             with self.hidden():
                 try:
-                    self._after(operator, kind, made, written, result)
+                    self._goers.see((args, tuple(kwargs.values())))
+                    self._after(operator, made, written, result)
                     if note is not None:
                         # In inference mode .to() is seen as it is called: a view by its schema, though it may have copied.
                         view = kind.view and _shares(self._torch, result, (args, tuple(kwargs.values())))
                         self._compared.after(note, view, written, result, took)
                     elif self._torch._C._current_graph_task_id() != -1:
                         self._compared.behind(written)
-                    if self._torch._C._current_graph_task_id() == -1:
+                    forward = self._torch._C._current_graph_task_id() == -1
+                    if self._first is None:
+                        given, place = (args, tuple(kwargs.values())), operator.place if forward else ("", 0)
+                        self._chains.see(kind.name, kind.view, given, (written, result), place)
+                    if forward:
                         self.labels.see(kind.name, args)
                         if self._first is None:
                             self._decomposed.see(kind.name, kind.view, args, result, operator.place)
                             self._masks.see(kind.name, args, operator.place)
-                            self._zeros.see(kind.name, args, operator.place)
+                        self._zeros.see(kind.name, args, operator.place)
                 except Exception:  # noqa: BLE001  (as above)
                     self._failed = True
         self._spent += time.perf_counter() - ran + runs - began
@@ -258,6 +277,8 @@ class Constants:
             "factors": self.factors,
             "masks": self.masks,
             "zeros": self.zeros,
+            "chains": self.chains,
+            "carried": self.carried,
             "unchanged": self.unchanged,
             "again": self.again,
         }
@@ -300,7 +321,7 @@ class Constants:
             operator.fills = all(each.fills for each in read)
         return operator, kind, read, written
 
-    def _after(self, operator: _Operator, kind: _Kind, read: list[_Made], written: list[Any], result: Any) -> None:
+    def _after(self, operator: _Operator, read: list[_Made], written: list[Any], result: Any) -> None:
         """Note what an operator made."""
         returned = [part for part in _leaves(result) if isinstance(part, self._torch.Tensor)]
         if not returned and not written:
@@ -441,15 +462,3 @@ def _shares(torch: Any, result: Any, given: Any) -> bool:
     return all(
         storage_key(part) in held for part in _leaves(result) if type(part) in kinds and part.layout == torch.strided
     )
-
-
-def _mode(torch: Any, see: Any) -> Any:
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):  # type: ignore[misc]
-        advisor = True
-
-        def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return see(function, args, kwargs or {})
-
-    return Mode()

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import linecache
 import os
-import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
 from advisor.record.places import trace_path
+from advisor.record.turning import Turning
+from advisor.regex import regex
 
 MARK = "advisor.line#"
 # Lines of Python without tensors are spans too, a loop on one line one span; after so many no more are marked.
 MOST = 300_000
-DRAWS = re.compile(
+DRAWS = regex(
     r"\brand(?:om|int|n|perm|range)?\w*\(|\brandom\.|\brng\b"
     r"|\.(?:choices?|shuffle|normal|uniform|permutation|integers|standard_normal)\("
 )
@@ -31,15 +32,18 @@ Span = Callable[[str], Any]
 class Lines:
     """Marks lines from :meth:`start` to :meth:`stop`, on one thread. *span* makes a span of a name, as a context manager.
 
-    ``frames`` are the marked places by number, written ``file(line): function``; ``draws`` those whose text draws at random.
+    ``turning``, if any, has its turns told from here meanwhile. ``frames`` are the marked places by number, written
+    ``file(line): function``; ``draws`` those whose text draws at random.
     """
 
     def __init__(self, span: Span) -> None:
         self.frames: list[str] = []
         self.draws: set[int] = set()
+        self.turning: Turning | None = None
         self._span = span
-        self._numbers: dict[tuple[CodeType, int], str] = {}
-        self._files: dict[CodeType, str] = {}
+        self._numbers: dict[tuple[int, int], str] = {}
+        self._files: dict[int, tuple[CodeType, str]] = {}
+        """By the id of their code, whose own hash goes over all of it."""
         self._open: list[tuple[FrameType, Any]] = []
         self._lines: list[int] = []
         """The line of each span that is open."""
@@ -49,7 +53,11 @@ class Lines:
 
     def start(self) -> None:
         """Mark from here on: the lines that the callers are at, and all that follow. Not where a debugger traces already."""
-        if self._running or sys.gettrace() is not None or self._budget <= 0:
+        if self._running or self._budget <= 0:
+            return
+        if self.turning is not None:
+            self.turning.pause()
+        if sys.gettrace() is not None:
             return
         self._running = True
         around: list[FrameType] = []
@@ -72,18 +80,26 @@ class Lines:
             sys.settrace(None)
         while self._open:
             self._leave()[0].f_trace = None
+        if self.turning is not None:
+            self.turning.resume()
 
     def _on_call(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if os.getpid() != self._pid:
             # A child that was forked in the meantime, such as a loader's worker: it is not recorded.
             self._running = False
             sys.settrace(None)
+        if self._running and self.turning is not None:
+            self.turning.called(frame)
+            if self._open and self._open[-1][0] is frame:
+                return self._on_line  # marked already, as the marking began again meanwhile
         if not self._running or not self._file(frame.f_code):
             return None
         self._enter(frame)
         return self._on_line
 
     def _on_line(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if self._running and event == "line" and self.turning is not None:
+            self.turning.at_line(frame)  # may end the marking, and begin it again
         if not self._running:
             return None
         if event == "line" or event == "return":
@@ -118,16 +134,16 @@ class Lines:
 
     def _file(self, code: CodeType) -> str:
         """Return the path of the user's own code; empty for any other."""
-        file = self._files.get(code)
-        if file is None:
+        known = self._files.get(id(code))
+        if known is None:
             path, is_own = trace_path(code.co_filename)
-            file = self._files[code] = path if is_own else ""
-        return file
+            known = self._files[id(code)] = code, path if is_own else ""
+        return known[1]
 
     def _name(self, code: CodeType, line: int) -> str:
-        name = self._numbers.get((code, line))
+        name = self._numbers.get((id(code), line))
         if name is None:
-            name = self._numbers[code, line] = f"{MARK}{len(self.frames)}"
+            name = self._numbers[id(code), line] = f"{MARK}{len(self.frames)}"
             if DRAWS.search(linecache.getline(code.co_filename, line)):
                 self.draws.add(len(self.frames))
             self.frames.append(f"{self._file(code)}({line}): {code.co_name}".replace(";", ","))

@@ -14,8 +14,10 @@ from types import FrameType
 from typing import Any
 
 from advisor.record.fetching import Fetching
+from advisor.record.lines import Lines
 from advisor.record.sample_work import is_fetch
 from advisor.record.stepping import Stepping
+from advisor.record.turning import Turning
 from advisor.record.workers import QUICK_SWITCHES
 
 _LOOK_S = 0.01
@@ -44,6 +46,9 @@ class Looks:
         self.fetching, self.stepping = Fetching(), Stepping()
         self._failed = False
         self.turn()
+        trace = sys.gettrace()
+        if trace is not None and getattr(trace, "__func__", None) not in _TRACING:
+            return  # a debugger's, of which :func:`look` does not know when it runs
         self._ended = threading.Event()
         seen = threading.get_ident(), self._ended, self.fetching, self.stepping
         self._thread = threading.Thread(target=self._run, args=seen, daemon=True, name="advisor-looks")
@@ -85,10 +90,21 @@ class Looks:
             rest = min(max(_LOOK_S, (time.thread_time() - begun) / _MOST_SHARE), _LONGEST_REST_S)
 
 
+_TRACING = (Turning._on_call, Turning._on_line, Lines._on_call, Lines._on_line)
+_TRACES = frozenset(id(each.__code__) for each in _TRACING)
+
+
 def look(frame: FrameType | None, spent: float, fetching: Fetching | None, stepping: Stepping) -> None:
-    """Count *spent* seconds for what a thread is in at *frame*; its frames, which hold its variables, are let go of at the end."""
+    """Count *spent* seconds for what a thread is in at *frame*; its frames, which hold its variables, are let go of at the end.
+
+    Not amid a call of a function that traces: what the frame that it is called for shows of its variables is written back into it
+    behind that, in Python before 3.13, and what was let go of would be lost to the program.
+    """
     frames = []
     while frame is not None:
+        if id(frame.f_code) in _TRACES:
+            stepping.add([], spent)
+            return
         frames.append(frame)
         if is_fetch(frame):
             if fetching is not None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from advisor.reading.program_settings import Prompts as Seen
+from advisor.record import modes
 
 _LOOKED_AT = (1, 2, 3, 5, 8)
 """Calls of an embedding with prompts that are copied: a prompt that comes again and again tells of itself in distant ones too."""
@@ -101,7 +102,7 @@ def _is_watched(torch: Any, ids: Any) -> bool:
     return bool(
         torch.jit.is_tracing()
         or torch.autograd._profiler_enabled()
-        or torch._C._len_torch_dispatch_stack()
+        or modes.stacked(torch)
         or torch._C._functorch.is_functorch_wrapped_tensor(ids)
         or (ids.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
     )

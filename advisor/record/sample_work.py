@@ -17,12 +17,13 @@ from typing import Any
 
 from advisor.record.places import trace_path
 from advisor.record.samples import FILES
+from advisor.regex import regex
 
 DECODES, RESIZES, LARGE, SAME = "decodes", "resizes", "large", "same"
-_READS = re.compile(r"^(?:im(?:read|decode)|open|loads?|fromfile|decompress|decode\w*|read\w*)$")
+_READS = regex(r"^(?:im(?:read|decode)|open|loads?|fromfile|decompress|decode\w*|read\w*)$")
 """Functions in C that read or decode, by the name at the call."""
-_SHRINKS = re.compile(r"^(?:resize|thumbnail|interpolate)$")
-_DRAWS = re.compile(
+_SHRINKS = regex(r"^(?:resize|thumbnail|interpolate)$")
+_DRAWS = regex(
     r"rand|shuffle|choice|uniform|bernoulli|multinomial|exponential|poisson|permutation|dropout|rng|integers"
     r"|^(?:normal_?|sample|gauss|beta)$",
     re.IGNORECASE,
@@ -210,7 +211,7 @@ def given(frame: FrameType) -> Any:
         if name not in known or (value := _plain(known[name])) is None:
             break
         values.append(value)
-    _let_go(frame, known)
+    let_go(frame, known)
     return tuple(values) if len(values) == len(names) else None
 
 
@@ -220,11 +221,11 @@ def made(frame: FrameType) -> type | None:
         return None
     known = frame.f_locals
     kind = type(known["self"]) if "self" in known else None
-    _let_go(frame, known)
+    let_go(frame, known)
     return kind
 
 
-def _let_go(frame: FrameType, known: Any) -> None:
+def let_go(frame: FrameType, known: Any) -> None:
     """Let go of what a frame showed of its variables: before Python 3.13 it would hold that until it returns."""
     if sys.version_info < (3, 13) and frame.f_trace is None and "locals" not in frame.f_code.co_names:
         known.clear()

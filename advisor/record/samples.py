@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from advisor.intervals import Bools, Ints
 from advisor.reading.program_settings import SAMPLE_KINDS as KINDS
@@ -21,13 +21,14 @@ from advisor.reading.program_settings import Samples
 from advisor.reading.stream import Recorded
 from advisor.record.lines import MARK
 from advisor.record.stacks import around
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, Host
 
 Floats = npt.NDArray[np.float64]
-_WAIT = re.compile(r"^enumerate\(DataLoader\)#_SingleProcess\w*\.__next__")
-_FETCH = re.compile(r"torch/utils/data/_utils/fetch\.py\(\d+\): ")
-_SAMPLE = re.compile(r"\(\d+\): __getitems?__$")
-FILES = re.compile(
+_WAIT = regex(r"^enumerate\(DataLoader\)#_SingleProcess\w*\.__next__")
+_FETCH = regex(r"torch/utils/data/_utils/fetch\.py\(\d+\): ")
+_SAMPLE = regex(r"\(\d+\): __getitems?__$")
+FILES = regex(
     r"-packages/(?:PIL/(?:ImageFile\.py\(\d+\): load$|Image\.py\(\d+\): open$)|pandas/io/|imageio|skimage/io|tifffile|soundfile|"
     r"librosa/core/audio|torchaudio/|torchcodec/|torchvision/(?:io/|datasets/folder)|pydicom|nibabel|rasterio|zarr|lmdb|decord|"
     r"h5py/_hl/(?:dataset|files)|scipy/io/|numpy/lib/_?(?:npyio|format))"
@@ -37,12 +38,12 @@ FILES = re.compile(
     r"|^<built-in method (?:\w*read\w*|decode) of (?:_io\.|ImagingDecoder)"
 )
 """Calls that read files, or take apart what was in one."""
-_TABLE = re.compile(r"-packages/pandas/")
-_CONVERTS = re.compile(
+_TABLE = regex(r"-packages/pandas/")
+_CONVERTS = regex(
     r"^<built-in (?:function|method) (?:tensor|as_tensor|from_numpy|array|asarray|FloatTensor|LongTensor)\b"
 )
-_MAPPED = re.compile(r"-packages/numpy/_?core/memmap\.py\(")
-_DRAWS = re.compile(
+_MAPPED = regex(r"-packages/numpy/_?core/memmap\.py\(")
+_DRAWS = regex(
     r"^aten::(?:rand|bernoulli|normal|uniform|multinomial|exponential|dropout)"
     r"|^<built-in (?:function|method) (?:rand\w*|getrandbits|shuffle|choices?|normal_?|uniform_?|bernoulli_?|multinomial)\b"
     r"|/python3\.\d+/random\.py\(|\): (?:random_|Random|ColorJitter)|^nn\.Module: (?:Random|ColorJitter)|-packages/albumentations/"
@@ -52,7 +53,7 @@ _LEAST = 0.25
 _LEAST_LINE = 0.2
 _MOST_CALL_NS = 3_000
 """Time that the profiler adds to a call, at most: a busy machine makes it look like more."""
-_WORD = re.compile(
+_WORD = regex(
     r"(?:-packages/|/python3\.\d+/)(?!site-|dist-)(\w+)[^()]*\(\d+\): (\w+)$|^<built-in (?:function|method) (\w+)"
 )
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,16 @@ import torch
 from advisor.reading.program_settings import Recorded, reach_between
 from advisor.record import NONE, SECOND_PASS, environment, load, memory, overhead, places, wording
 from advisor.record.bursts import Iteration
-from advisor.record.constants import Constants
 from advisor.record.hooks import Hooks
 from advisor.record.leaving import leave
 from advisor.record.passes import STACK_STEPS, WARMUP, Passes
+from advisor.record.plain import Plain
 from advisor.record.ranks import Ranks, exchanging, ranks, settle
-from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
 from advisor.record.stamps import Stamp, growth, milliseconds, take, waits
-from advisor.record.steps import BATCHES, CALLS, ITERATIONS, LONGEST_ITERATION, OPTIMIZER, TURNS, Steps
+from advisor.record.steps import BATCHES, CALLS, ITERATIONS, LONGEST_ITERATION, LOOPS, OPTIMIZER, TURNS, Steps
+from advisor.record.training import Training
+from advisor.record.watching import Watching
 from advisor.record.writing import amend, write
 from advisor.results.version import __version__
 
@@ -75,12 +75,6 @@ class _Earlier:
     seconds: float
 
 
-def _compiles() -> bool:
-    """Tell whether torch.compile made anything of the program: it would compile again what calls modules in another way."""
-    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None) or {}
-    return bool(counters.get("stats", {}).get("unique_graphs"))
-
-
 class Session:
     """Records into ``options.path``. *say* is told what became of it, line by line, in words for the user.
 
@@ -99,6 +93,10 @@ class Session:
         self._working = load.working_clock()
         self._finds_steps = finds_steps
         self._earlier: _Earlier | None = None
+        self._plain: Plain | None = None
+        if finds_steps and options.unit is None:
+            self._plain = Plain(torch, self._needs_loop, self._stamp, self._take_loop, self._turned, self._loop_ended)
+        self._training = Training(options.stop)
         self._anew()
         self._hooks = Hooks(self._settings, self._steps, self._on_other_profiler)
         self._target = options.path.absolute()  # the program may change its working directory
@@ -106,6 +104,7 @@ class Session:
         self._had_other_profiler = False
         self._marks: list[Stamp] = []
         self._over = self._ending = False
+        self._at_work = 0  # what is asked for meanwhile, from another thread, must not begin amid it
         self._kept: Passes | None = None  # what a recording was written of that another one may follow
         self._kept_at = 0.0
         self._began_at: float | None = None  # when what is recorded now began, where a training had ended before it
@@ -122,6 +121,8 @@ class Session:
         Of iterations *burst* is how many steps of an optimizer each holds.
         """
         self._passes = Passes(self.options.steps, self.options.stacks, self._finish, self._around)
+        if self._passes.lines is not None and self._plain is not None:
+            self._passes.lines.turning = self._plain.turning
         self._steps: Steps[Any] | None = None
         if self._finds_steps:
             self._steps = Steps(
@@ -130,7 +131,7 @@ class Session:
                 self._stamp,
                 unit or self.options.unit,
                 hold=self._held_ready,
-                watched=self._is_watched,
+                watched=lambda: self._watching.watches,
                 working=self._working,
                 fetched=lambda: self._hooks.waited,
                 burst=burst,
@@ -145,11 +146,7 @@ class Session:
         self._growth: int | None = None
         self._backwards = [0, 0]
         self._updates: list[int] = []  # steps of optimizers before the recorded steps, and to their end
-        self._load_from: load.Moment | None = None
-        self._load: load.Load | None = None
-        self._shares: load.Load | None = None
-        self._repeats: Repeats | None = None
-        self._constants: Constants | None = None
+        self._watching = Watching(self._settings, self._passes, self._steps)
         self._profiled_from = self._profiled_to = 0.0
 
     def begin(self, *, whole_block: bool = False) -> None:
@@ -158,6 +155,9 @@ class Session:
         self._hooks.install()
         if self._steps is not None and self.options.unit is None:
             threading.Thread(target=self._await_quiet, name="advisor", daemon=True).start()
+        if self._plain is not None:
+            self._training.begin()
+            self._plain.begin()
         if whole_block:
             self._hooks.forget_lookups()
             self._guarded(self._passes.open)
@@ -227,14 +227,12 @@ class Session:
             self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
             self._waits = waits(stamps)
         timing = "timing" not in self._passes.files
-        self._look(timing=timing, before=before)
-        self._end_watching()
+        self._watching.look(timing=timing, before=before)
+        self._watching.end_step()
         self._passes.boundary()
-        self._begin_watching(before)
+        self._watching.begin_step(before)
         if timing and "timing" in self._passes.files:
-            self._look_no_more()  # where the pass ended before its last step
-            # With the time that the profiler took to end: that the machine is busy shows in it as well, and no step is longer.
-            self._load = load.between(self._load_from, load.now())
+            self._watching.timed()
             self._updates.append(self._hooks.updates)
         self._hooks.recording = self._passes.recording
         if self._steps is None:
@@ -244,23 +242,6 @@ class Session:
             self._backwards[0] = self._steps.backwards + 1
         if timing and "timing" in self._passes.files:
             self._backwards[1] = self._steps.backwards + 1
-
-    def _look(self, *, timing: bool, before: bool) -> None:
-        """Look at the machine, at workers and at this thread while steps are timed; *before*: the profiler was running already."""
-        if timing and before and self._load_from is None:
-            self._load_from = load.now()
-            self._settings.workers.begin()
-            self._settings.looks.begin()
-        elif timing and before:
-            self._settings.looks.turn()
-        if timing and self._passes.ends_next:
-            # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
-            self._shares = load.between(self._load_from, load.now())
-            self._look_no_more()
-
-    def _look_no_more(self) -> None:
-        for watch in (self._settings.workers, self._settings.looks):
-            watch.end()
 
     def _stamp(self) -> Stamp:
         return take(self._hooks.waited)
@@ -275,9 +256,6 @@ class Session:
             return False
         more = self.options.steps + WARMUP + STACK_STEPS + 1
         return self._settings.ready.feeds(len(steps.stamps), more)
-
-    def _is_watched(self) -> bool:
-        return self._constants is not None and self._constants.watches
 
     def _limit(self) -> None:
         """Record fewer steps where they are long iterations."""
@@ -306,64 +284,20 @@ class Session:
         fits = room is None or iteration.seconds * _BYTES_A_SECOND < room
         return fits and iteration.seconds <= LONGEST_ITERATION
 
-    def _end_watching(self) -> None:
-        """End what was watched in the step that ends here."""
-        if self._repeats is not None:
-            self._repeats.stop()
-        if self._constants is not None:
-            self._constants.stop()
-        if self._passes.recording and (self._constants is None or not self._constants.worthwhile):
-            self._passes.leave_out_watching()
-
-    def _begin_watching(self, before: bool) -> None:
-        """Watch calls of modules and constants in the warm-up step, and constants in a step behind the passes.
-
-        *before*: whether the profiler was running already.
-        """
-        if self._passes.watching and self._constants is not None:
-            self._constants.start()
-        elif (
-            self._repeats is None
-            and self._passes.recording
-            and not before
-            and not self._settings.has_compiled
-            and not _compiles()
-        ):
-            steps = self._steps
-
-            def count(unit: str) -> int:
-                return steps.count(unit) if steps is not None else 0
-
-            # Ranks that exchange tensors of their own kinds on GPUs are not shown to a mode of ours.
-            if not (torch.cuda.is_initialized() and exchanging(torch)):
-                self._constants = Constants(torch, lambda: count(OPTIMIZER) > 0)
-            self._repeats = Repeats(
-                torch,
-                lambda: count(BATCHES),
-                self._settings.batches.look_at_call,
-                nullcontext if self._constants is None else self._constants.hidden,
-                lambda: count(OPTIMIZER),
-                waits=not exchanging(torch),
-            )
-            self._repeats.start()
-            if self._constants is not None:
-                self._constants.start()
-
     def _around(self, own: bool) -> None:
         self._hooks.own_profiler = own
 
     def _on_other_profiler(self, begins: bool) -> None:
         self._had_other_profiler = True
         if begins and not self._over:
-            if self._constants is not None:
-                self._constants.stop()
-            self._look_no_more()
+            self._watching.interrupt()
             self._guarded(self._passes.interrupt)
         elif not begins:
             self._passes.blocked = False
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something of the recorder's that must not bring the program down."""
+        self._at_work += 1
         try:
             action()
         except Exception as error:  # noqa: BLE001  (whatever fails in the profiler, the training goes on)
@@ -371,6 +305,8 @@ class Session:
             self._passes.abandon()
             self._passes.discard()
             self._say(f"recording failed, the program goes on: {type(error).__name__}: {error}")
+        finally:
+            self._at_work -= 1
 
     # ---- at the end
 
@@ -379,11 +315,9 @@ class Session:
         if self._ranks is not None:
             self._ranks.done()
         self._closed.set()
-        self._settings.workers.stop()
-        self._settings.looks.end()
-        for watch in (self._repeats, self._constants):
-            if watch is not None:
-                watch.stop()
+        if self._plain is not None:
+            self._plain.end()
+        self._watching.close()
         self._hooks.remove()
 
     def _finish(self) -> None:
@@ -437,7 +371,7 @@ class Session:
         if self._steps.unit in (OPTIMIZER, ITERATIONS):
             # Ranks would not choose alike.
             return self._steps.follows and not exchanging(torch)
-        return self._steps.unit in (CALLS, TURNS) or not self.options.stop
+        return self._steps.unit in (CALLS, TURNS, LOOPS) or not self.options.stop
 
     def _keep(self) -> None:
         """Write what there is; a recording of stronger steps may follow it."""
@@ -448,6 +382,8 @@ class Session:
             return
         if self._steps is not None and self._steps.unit in (OPTIMIZER, ITERATIONS):
             self._hooks.rest()
+        elif self._steps is not None and self._steps.unit == LOOPS and self._plain is not None:
+            self._plain.rest()
         else:
             self._hooks.forget_calls()  # no more calls are counted
 
@@ -508,7 +444,9 @@ class Session:
             return self._steps
         if unit in (OPTIMIZER, ITERATIONS) or not ended:
             self._earlier = _Earlier(unit, seconds)
-        if not ended:
+        if unit == LOOPS and self._plain is not None:
+            self._plain.rest()
+        elif not ended:
             self._hooks.forget_calls()
         self._trained_before += seconds if ended else 0.0
         self._anew(OPTIMIZER if unit == BATCHES else None)
@@ -538,6 +476,65 @@ class Session:
         if self._hooks.resting:
             self._hooks.install(calls=False)
 
+    # ---- loops of plain tensor code
+
+    def _needs_loop(self) -> bool:
+        """Tell whether nothing tells of steps, so that a loop around tensor operators may be what the program is."""
+        steps = self._steps
+        if steps is None or self._over or self._had_other_profiler or self._settings.has_compiled:
+            return False
+        if steps.trains or self._hooks.updates or not (steps.unit is None or self._kept_a_loop):
+            return False
+        return self._training.none(steps.signs)
+
+    @property
+    def _kept_a_loop(self) -> bool:
+        """True where a loop was recorded, behind which a longer one may come."""
+        steps = self._steps
+        kept = steps is not None and steps.unit == LOOPS and self._kept is self._passes
+        return kept and not self.options.stop
+
+    def _take_loop(self, stamps: list[Stamp]) -> None:
+        if self._kept_a_loop:
+            self._anew()
+            assert self._steps is not None  # there were steps before
+            self._hooks.follow(self._steps)
+        if self._steps is not None and self._steps.unit is None and stamps:
+            now = time.perf_counter()
+            seconds = now - stamps[0].time if isinstance(stamps[0].time, float) else 0.0
+            self._steps.take_loop(stamps, seconds)
+
+    def _turned(self) -> None:
+        if self._steps is not None and self._steps.unit == LOOPS:
+            self._steps.turned()
+
+    def _loop_ended(self) -> None:
+        """Keep what was recorded of a loop that has ended, or look for another one."""
+        if self._steps is None or self._steps.unit != LOOPS or self._over or self._kept is self._passes:
+            return
+        if self._at_work:
+            return  # the profiler ends already, as the program does, or other steps come
+        self._profiled_to = time.monotonic()
+        self._guarded(self._cut_loop)
+
+    def _cut_loop(self) -> None:
+        self._stop_watching()
+        if "timing" in self._passes.files:
+            self._finish()
+        else:
+            if self._plain is not None:
+                self._plain.release()
+            self._passes.discard()
+            self._anew()
+            assert self._steps is not None  # there were steps before
+            self._hooks.follow(self._steps)
+
+    def _stop_watching(self) -> None:
+        """Stop all that looks at the program while its steps are recorded."""
+        self._watching.end()
+        self._passes.stop()
+        self._hooks.recording = False
+
     def _await_quiet(self) -> None:
         """Have calls of modules heard again where the training has ended; runs in a thread of its own, as nothing else tells."""
         while not self._closed.wait(_LOOK_S):
@@ -553,12 +550,7 @@ class Session:
     def _cut_short(self) -> None:
         """Write the whole steps that there are of a recording that other steps broke off."""
         self._profiled_to = time.monotonic()
-        for watch in (self._repeats, self._constants):
-            if watch is not None:
-                watch.stop()
-        self._look_no_more()
-        self._passes.stop()
-        self._hooks.recording = False
+        self._stop_watching()
         if "timing" in self._passes.files:
             self._write()
         self._passes.discard()
@@ -591,7 +583,13 @@ class Session:
         files, steps = self._passes.files, self._passes.steps
         if "timing" not in files:
             self._say(
-                wording.of_nothing(self.options, self._steps, len(self._marks), interrupted=self._had_other_profiler)
+                wording.of_nothing(
+                    self.options,
+                    self._steps,
+                    len(self._marks),
+                    interrupted=self._had_other_profiler,
+                    idle=self._plain.without_tensors if self._plain is not None else None,
+                )
             )
             return
         stacks = self.options.stacks
@@ -618,21 +616,13 @@ class Session:
     def _recorded(self, stacks: str) -> Recorded:
         steps = self._passes.steps["timing"]
         first, last = self._backwards
-        # Where no second pass follows, the recording is written as the first one ends.
-        found = self._load or load.between(self._load_from, load.now())
-        shares = self._shares or found
-        summary = self._settings.summary()
-        unlabelled = self._constants.labels.share() if self._constants is not None else None
-        if unlabelled is not None:
-            # What a loss is given goes before what batches hold: labels may be made behind the loader.
-            summary["ignored_share"] = unlabelled
+        watched = self._watching.summary()
         return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
-            **summary,
-            **(self._constants.summary() if self._constants is not None else {}),
+            **watched,
             steps_by=self._unit,
-            steps_loop=self._hooks.loop,
+            steps_loop=self._plain.name if self._plain is not None and self._unit == LOOPS else self._hooks.loop,
             steps_skipped=max(self.options.skip, 1) if self._steps is not None else None,
             steps_behind=self._behind() or None,
             steps_burst=self._burst(),
@@ -640,16 +630,9 @@ class Session:
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             unprofiled_wait_ms=self._waits if any(self._waits) else (),
-            repeats=self._repeats.found if self._repeats is not None else None,
-            singles=self._repeats.singles if self._repeats is not None else None,
-            rows_compared=self._repeats.rows if self._repeats is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
             unprofiled_growth_bytes=self._growth,
-            waited_share=found.waited_share if found else None,
-            others_cores=found.others_cores if found else None,
-            own_cores=shares.own_cores if shares else None,
-            workers_cores=shares.workers_cores if shares else None,
             stacks=stacks,
         )
 
@@ -693,7 +676,13 @@ class Session:
         else:
             earlier, other = self._earlier.unit if self._earlier is not None else None, self._had_other_profiler
             for line in wording.of_steps(
-                self.options, self._passes, self._steps, stacks, earlier=earlier, interrupted=other
+                self.options,
+                self._passes,
+                self._steps,
+                stacks,
+                earlier=earlier,
+                interrupted=other,
+                loop=self._plain.found if self._plain is not None else None,
             ):
                 self._say(line)
         if self._had_other_profiler:

@@ -7,7 +7,6 @@ the operator itself, with its shapes, or the operator between those that come be
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,12 @@ from advisor.reading.stream import Recorded
 from advisor.record.collections import MARK as COLLECTION
 from advisor.record.lines import MARK
 from advisor.record.places import trace_path
+from advisor.regex import regex
 from advisor.timeline import writes
 from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 
 STEP = "ProfilerStep#"
-_OWN = re.compile(r"(?:.*(?:site|dist)-packages/)?advisor/")
+_OWN = regex(r"(?:.*(?:site|dist)-packages/)?advisor/")
 """Frames of the recorder itself, in a checkout or installed."""
 # Frames of libraries that are kept inside the user's innermost one, and frames of the user's around it.
 _MOST_LIBRARY, _MOST_USER = 12, 24

@@ -9,30 +9,29 @@ which is read once the steps are over. Until then a function goes by the id of i
 from __future__ import annotations
 
 import dis
-import re
 import sys
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from advisor.reading.program_settings import WorkerLine
+from advisor.record import drawing
 from advisor.record.places import is_library, trace_path
 from advisor.record.sample_work import MOST_CODES, MOST_DEEP, arguments, called, draws, given, made, named
 from advisor.record.workers import Place
+from advisor.regex import regex
 
 _LEAST_SHARE = 0.02
 _LEAST_LOOKS = 10
 _MOST_OTHERS = 3
 """Looks at a function that was given something else than numbers and words, and never these alone, from which on it is not asked
 again."""
-_CHANGES = re.compile(
+_CHANGES = regex(
     r"^(?:time|perf_counter|monotonic|process_time|now|today|sleep|open|read\w*|load\w*|recv|get|put|input|environ|getenv|print|next"
     r"|urlopen|glob|listdir|stat|exists|globals|exec|eval|log|info|debug|warning|error|exception|critical|write\w*|flush|save\w*"
     r"|collect|barrier|synchronize|wait\w*|run|system|send\w*)(?:_ns)?$"
 )
 """Names of what looks at something else than its arguments."""
-_DRAWN = {"choice": {"p", "replace"}, "choices": {"weights"}}
-"""Functions that draw, and the arguments for which they go over all candidates in each call."""
 
 
 class _Function:
@@ -40,7 +39,7 @@ class _Function:
 
     def __init__(self, frame: FrameType) -> None:
         self.code, self.scope = frame.f_code, frame.f_globals
-        # One that asks for its own variables holds all that it is asked for (`_let_go`).
+        # One that asks for its own variables holds all that it is asked for (`let_go`).
         self.is_out = not arguments(self.code) or "locals" in self.code.co_names or is_library(self.code.co_filename)
         self.others = 0
         self.calls: dict[Any, list[float]] = {}
@@ -66,6 +65,9 @@ class _Call(NamedTuple):
     code: CodeType
     last: int
     line: int
+    scope: dict[str, Any]
+    known: dict[str, int]
+    """Numbers and lengths among its variables, as :mod:`advisor.record.drawing` reads them."""
 
 
 class Stepping:
@@ -130,10 +132,14 @@ class Stepping:
         code = own.f_code
         known = self._drawing.get(id(code))
         if known is None:
-            known = self._drawing[id(code)] = code, not _DRAWN.keys().isdisjoint(code.co_names)
+            known = self._drawing[id(code)] = code, not drawing.NAMES.isdisjoint(code.co_names)
         if known[1]:
             key = id(code), own.f_lasti
-            call, before = self._drawn.get(key) or (_Call(code, own.f_lasti, own.f_lineno), 0.0)
+            found = self._drawn.get(key)
+            if found is None:
+                call, before = _Call(code, own.f_lasti, own.f_lineno, own.f_globals, drawing.sizes(own)), 0.0
+            else:
+                call, before = found
             self._drawn[key] = call, before + spent
 
     def summary(self) -> dict[str, Any]:
@@ -161,10 +167,10 @@ class Stepping:
     def _draws(self) -> tuple[Place, float] | None:
         """Return the call that draws and took most of the time, and how long."""
         took: dict[Place, float] = {}
-        for (code, last, line), spent in self._drawn.values():
-            name = called(code, last)
-            if words := _DRAWN.get(name, set()) & set(_words(code, last)):
-                place = trace_path(code.co_filename)[0], line, f"{name}({', '.join(sorted(words))}=…)"
+        for call, spent in self._drawn.values():
+            told = drawing.draw(call.code, call.last, called(call.code, call.last), call.known, call.scope)
+            if told:
+                place = trace_path(call.code.co_filename)[0], call.line, told
                 took[place] = took.get(place, 0.0) + spent
         place, spent = max(took.items(), key=lambda of: of[1], default=(("", 0, ""), 0.0))
         return (place, spent) if spent > 0.0 and spent >= _LEAST_SHARE * self._total else None
@@ -220,19 +226,3 @@ def _is_fixed(value: object) -> bool:
 @lru_cache(maxsize=1024)
 def _writes_globals(code: CodeType) -> bool:
     return any(each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for each in dis.get_instructions(code))
-
-
-@lru_cache(maxsize=1024)
-def _words(code: CodeType, last: int) -> tuple[str, ...]:
-    """Return the names of the arguments that the call at *last* is given by name."""
-    before = [
-        each for each in dis.get_instructions(code) if each.offset <= last and each.opname not in ("PRECALL", "CACHE")
-    ]
-    if len(before) < 2 or before[-1].offset != last:
-        return ()
-    names, call = before[-2:]
-    if names.opname == "KW_NAMES" and names.arg is not None:  # before Python 3.13
-        return tuple(map(str, code.co_consts[names.arg]))
-    return (
-        tuple(map(str, names.argval)) if call.opname.startswith("CALL_KW") and isinstance(names.argval, tuple) else ()
-    )

@@ -18,6 +18,8 @@ from advisor.record.bursts import Bursts, Iteration
 from advisor.record.pauses import Pauses
 
 OPTIMIZER, BATCHES, CALLS, TURNS, ITERATIONS = UNITS = ("optimizer", "batches", "calls", "turns", "iterations")
+# Turns of a loop around tensor operators, where nothing else is seen; told by :mod:`advisor.record.plain`.
+LOOPS = "loops"
 # Batches without a backward pass, in a program that has an optimizer: an evaluation before the training, up to this many.
 # Beyond it no training follows, or it runs where nobody sees it, as in the replays of a CUDA graph.
 PATIENCE = 50
@@ -115,7 +117,7 @@ class Steps(Generic[Stamp]):
         self._pending = False
         self._open = False
         self._trained_at = 0  # batches by the latest sign of training
-        self._counts = dict.fromkeys(UNITS, 0)
+        self._counts = dict.fromkeys((*UNITS, LOOPS), 0)
         self._calls: dict[int, int] = {}
         self.loop: Hashable | None = None  # the loop whose turns are the steps
         self._turns: dict[Hashable, list[Stamp]] = {}  # by loop, when its turns began
@@ -123,7 +125,7 @@ class Steps(Generic[Stamp]):
         self.trained_until: float | None = None  # when an optimizer stepped last, or the recording of a step was done
         self._paused = 0.0  # seconds that recording took, the steps themselves left out
         self._trains = False
-        self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in UNITS}}
+        self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in (*UNITS, LOOPS)}}
 
     @property
     def stamps(self) -> list[Stamp]:
@@ -182,7 +184,7 @@ class Steps(Generic[Stamp]):
 
     def batch(self) -> None:
         """Note that the loop asks for its next batch."""
-        if self._successor is not None and (self.unit in (CALLS, TURNS) or self.quiet):
+        if self._successor is not None and (self.unit in (CALLS, TURNS, LOOPS) or self.quiet):
             self._successor().batch()
             return
         if self._open:
@@ -433,8 +435,10 @@ class Steps(Generic[Stamp]):
         *loops* are those that it runs inside, outermost first, and whether each turned since the call before. *ahead*: whether
         the call is given one sample, and a loop around these is still to come, which may do this for one batch after another.
         """
-        if self._successor is not None and self.quiet:
+        if self._successor is not None and (self.unit == LOOPS or self.quiet):
             self._successor().call(module, loops)
+            return
+        if self.unit == LOOPS:
             return
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if self.loop is not None:
@@ -455,6 +459,27 @@ class Steps(Generic[Stamp]):
             self._count(CALLS)
             if self.unit == CALLS and calls > self.skip:
                 self._begin()
+
+    # ---- turns of a loop around tensor operators
+
+    def take_loop(self, stamps: list[Stamp], seconds: float) -> None:
+        """Take the turns of a loop for steps, at the begin of one: *stamps* are of those before, in the last *seconds*."""
+        self.unit = LOOPS
+        self.first_at = self._now() - seconds
+        self._counts[LOOPS], self._stamps[LOOPS] = len(stamps), stamps
+        if len(stamps) > self.skip:
+            self._begin()
+
+    def turned(self) -> None:
+        """Note the begin of another turn of that loop."""
+        self._count(LOOPS)
+        if self._counts[LOOPS] > self.skip:
+            self._begin()
+
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """Counts of all that may tell of steps."""
+        return (*self._counts.values(), sum(self._calls.values()))
 
     def _turn(self, loops: Sequence[tuple[Hashable, bool]]) -> None:
         if any(turned for loop, turned in loops if loop == self.loop):

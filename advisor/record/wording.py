@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from advisor.record import INLINE, NONE, SECOND_PASS
-from advisor.record.steps import BATCHES, CALLS, OPTIMIZER, Steps
+from advisor.record.steps import BATCHES, CALLS, LOOPS, OPTIMIZER, Steps
 
 if TYPE_CHECKING:
     from advisor.record.passes import Passes
+    from advisor.record.plain import Found
     from advisor.record.session import Options
 
 MARKED = "marked"
@@ -19,6 +20,7 @@ _WORDS = {
     "calls": "call of the model",
     "turns": "turn of the loop that calls the model",
     "iterations": "iteration of the loop around the optimizer's steps",
+    "loops": "turn of a loop around tensor operators",
     MARKED: "p.step()",
 }
 
@@ -30,12 +32,19 @@ def of_block(stacks: str) -> str:
 
 
 def of_steps(
-    options: Options, passes: Passes, steps: Steps[Any] | None, stacks: str, *, earlier: str | None, interrupted: bool
+    options: Options,
+    passes: Passes,
+    steps: Steps[Any] | None,
+    stacks: str,
+    *,
+    earlier: str | None,
+    interrupted: bool,
+    loop: Found | None = None,
 ) -> Iterator[str]:
     """Word the steps that were recorded, and with which *stacks*, line by line.
 
     *steps* is None where the program marks them, *earlier* the unit of steps that they take the place of; *interrupted*: another
-    profiler ran.
+    profiler ran. *loop* is that around plain tensor code.
     """
     word = _WORDS[(steps.unit if steps is not None else MARKED) or MARKED]
     count = passes.steps["timing"]
@@ -49,6 +58,8 @@ def of_steps(
         message += f" ({reason} before all {options.steps})"
     left_out = len(steps.stamps) if steps is not None else 0
     yield f"{message}; skipped {max(left_out, options.skip)} before"
+    if steps is not None and steps.unit == LOOPS:
+        yield from _of_loop(loop)
     if earlier is not None:
         yield f"they take the place of the steps by {_WORDS[earlier]} that came before them"
     if steps is not None and steps.unit == OPTIMIZER and steps.has_others:
@@ -61,8 +72,23 @@ def of_steps(
         yield f"no source lines: there was no {missing} for the pass that records stacks"
 
 
-def of_nothing(options: Options, steps: Steps[Any] | None, marks: int, *, interrupted: bool) -> str:
-    """Word that nothing was recorded, and why; *steps* is None where the program marks them, *marks* times."""
+def _of_loop(loop: Found | None) -> Iterator[str]:
+    """Word which loop's turns, or which function's calls, the steps are."""
+    if loop is not None:
+        what = "calls of" if loop.calls else "turns of the loop in"
+        yield (
+            f"no optimizer step, no batch and no call of a module was seen: the steps are {what} {loop.function} "
+            f"({loop.file}:{loop.line}). For another loop use advisor.profile: docs/record.md."
+        )
+
+
+def of_nothing(
+    options: Options, steps: Steps[Any] | None, marks: int, *, interrupted: bool, idle: Found | None = None
+) -> str:
+    """Word that nothing was recorded, and why; *steps* is None where the program marks them, *marks* times.
+
+    *idle* is a loop in which no operator ran.
+    """
     if interrupted:
         return (
             "nothing was recorded: the program runs torch.profiler itself, and only one profiler can run in a process. "
@@ -73,9 +99,12 @@ def of_nothing(options: Options, steps: Steps[Any] | None, marks: int, *, interr
     counts = [(unit, steps.count(unit)) for unit in (OPTIMIZER, BATCHES, CALLS)]
     activity = ", ".join(_counted(_WORDS[unit], count) for unit, count in counts if count)
     if not activity:
+        loop = "no loop around tensor operators that turns a few times in a second"
+        if idle is not None:
+            loop = f"no tensor operator in the loop that takes the time ({idle.function}, {idle.file}:{idle.line})"
         return (
-            "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in this "
-            "process. Child processes are not recorded, but for ranks (torchrun, "
+            "nothing was recorded: no optimizer step, no batch of a DataLoader, no call of a module and "
+            f"{loop} was seen in this process. Child processes are not recorded, but for ranks (torchrun, "
             "torch.multiprocessing.spawn). For a loop that only you can see, use advisor.profile: docs/record.md."
         )
     if steps.waits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import socket
 import tempfile
 from collections.abc import Callable, Collection, Sequence
@@ -24,6 +23,7 @@ from advisor.record.collections import MARK as COLLECTION
 from advisor.record.collections import NAME as COLLECTED
 from advisor.record.samples import samples
 from advisor.record.stacks import STEP, Texts, carry_over, frame_text
+from advisor.regex import regex
 
 # What of torch's root object is kept. The rest may name the host, paths of this machine, or whatever a library adds.
 _ROOT = frozenset(
@@ -206,7 +206,7 @@ def _python_call(event: bytes, kind: _Kind) -> bytes | None:
     return event.replace(msgspec.json.encode(kind.name), msgspec.json.encode(frame[0]), 1)
 
 
-_AROUND = re.compile(r"advisor/|<frozen runpy>|(?:.*/)?runpy\.py\(")
+_AROUND = regex(r"advisor/|<frozen runpy>|(?:.*/)?runpy\.py\(")
 
 
 def _anonymous(text: bytes) -> bytes:

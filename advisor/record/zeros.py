@@ -1,7 +1,8 @@
 """Matrices that products are given and that are nearly all zeros: adjacencies of graphs, of a batch of them, counts of words.
 
 :class:`advisor.record.constants.Constants` shows each operator with what it is given. Zeros are counted in rows that are spread
-over the matrix, in a few calls of a line. What learns its zeros, as a gradient tells, is left out, and so is a matrix without any
+over the matrix, in a few calls of a line, of each step that is watched: a graph that is thinned out now and then is full in others.
+What learns its zeros, as a gradient tells, is left out, and so is a matrix without any
 other number: a state that nothing was written to yet.
 """
 
@@ -28,13 +29,15 @@ _ROWS = 128
 
 @dataclass
 class _Seen:
-    """A factor of the products of one line: how many there were, and of those that were looked at the least part of zeros."""
+    """A factor of the products of one line: how many a step, and of those that were looked at the least part of zeros."""
 
     calls: int = 0
     size: int = 0
     columns: int = 0
     share: float = 1.0
     full: bool = False
+    looked: int = 0
+    """Calls of this step that were looked at."""
 
 
 class ZeroFactors:
@@ -43,6 +46,7 @@ class ZeroFactors:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._found: dict[tuple[str, int, str, int], _Seen] = {}
+        self._first = True
 
     def see(self, name: str, args: Any, place: tuple[str, int]) -> None:
         """Note an operator that ran at *place*, outside of a backward pass. Where a GPU is used no rule asks, and nothing waits."""
@@ -54,6 +58,12 @@ class ZeroFactors:
         for at, factor in enumerate(factors):
             if self._is_matrix(factor):
                 self._look((*place, name, at), factor, factors[1 - at])
+
+    def end(self) -> None:
+        """Note the end of a step: those behind it tell whether its matrices stay as empty."""
+        self._first = False
+        for seen in self._found.values():
+            seen.looked = 0
 
     def summary(self) -> tuple[Zeros, ...]:
         """Return one for each line, operator and factor."""
@@ -75,11 +85,12 @@ class ZeroFactors:
     def _look(self, key: tuple[str, int, str, int], matrix: Any, other: Any) -> None:
         seen = self._found.get(key)
         if seen is None:
-            if len(self._found) >= MOST_ENTRIES:
+            if len(self._found) >= MOST_ENTRIES or not self._first:
                 return
             seen = self._found[key] = _Seen()
-        seen.calls += 1
-        if seen.full or seen.calls > _MOST_CALLS:
+        seen.calls += self._first
+        seen.looked += 1
+        if seen.full or seen.looked > _MOST_CALLS:
             return
         for at in range(matrix.dim() - 2):
             if matrix.stride(at) == 0:

@@ -7,13 +7,13 @@ nothing (:mod:`advisor.timeline.cpu`). A fix takes a share of what its rows own,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
-from advisor.engine.claims import Claim, priced, ranked_bundles
+from advisor.engine.claims import WIDEST, Claim, priced, ranked_bundles
 from advisor.replay.rungs import Priced, Rung, joined
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
@@ -67,6 +67,9 @@ class Thread:
         after = {claim.rule.id: claim.after for claim in ranked if claim.after is not None}
         worth = {claim.rule.id: claim for claim in ranked if claim.saving is not None}
         order = ranked_bundles(list(worth.values()))
+        if self.error:
+            for rules in order:
+                worth[rules[0]] = _narrowed([worth[rule] for rule in rules], whole_ms)
         for rule in (rule for rules in order for rule in rules):
             claim, saving = worth[rule], worth[rule].saving
             assert saving is not None
@@ -101,6 +104,21 @@ class Thread:
             "recorded_dur_ns": ledger.dur_ns,
         }
         return pd.DataFrame(columns)
+
+
+def _narrowed(claims: Sequence[Claim], whole_ms: float) -> Claim:
+    """Return the first of some claims that are one change, its least raised until they together spread no wider than one.
+
+    Each has an error of its own, and not all of them return the least at once.
+    """
+    lead, savings = claims[0], [claim.saving for claim in claims if claim.saving is not None]
+    saving = lead.saving
+    spread_ms = sum(each.high_ms - each.low_ms for each in savings)
+    more_ms = spread_ms - WIDEST * whole_ms
+    if saving is None or len(savings) < 2 or more_ms <= 0:
+        return lead
+    low_ms = min(saving.low_ms + more_ms, saving.high_ms)
+    return replace(lead, saving=replace(saving, low_ms=low_ms, low_share=low_ms / whole_ms))
 
 
 def _alone(worth: Mapping[str, Claim], found: Priced) -> dict[str, tuple[float, float]]:

@@ -7,12 +7,11 @@ idle time, waits and calls consist of; where work is removed or merged, its laun
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
@@ -33,6 +32,7 @@ from advisor.intervals import (
     union,
     without,
 )
+from advisor.regex import regex
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
@@ -44,7 +44,7 @@ from advisor.timeline.owners import stopped, stopped_anywhere
 from advisor.timeline.unprofiled import Pace
 
 Floats = npt.NDArray[np.float64]
-_NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::|\w+Backward\d*$")
+_NODE = regex(r"autograd::engine::evaluate_function|torch::autograd::|\w+Backward\d*$")
 _GRADIENT_NODE = "torch::autograd::AccumulateGrad"
 _USUAL = 5
 """Think time before a launch that goes with it is at most this many times the median."""
@@ -52,8 +52,7 @@ _LONG_NS = 1_000_000
 """Idle stretches from which the host did something else than launch; the limit of gpu-idle/launch-bound."""
 
 
-@dataclass
-class Keep:
+class Keep(Struct):
     """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks; and
     the pace of a loader's workers, None for the recorded one."""
 
@@ -360,7 +359,7 @@ def _removable(context: Context, graph: Graph) -> Floats:
     What autograd's engine takes between its nodes, and what the node before still did, stays; so does what made the numbers.
     """
     host = context.recording.host
-    node = fetch(context.once(outermost), graph.node)
+    node = outermost(context, graph.node)
     backward = np.array([*(_NODE.match(name) is not None for name in context.names), False], np.bool_)
     own = np.maximum(fetch(host.end, node) - fetch(host.start, node) - graph.length, 0) / np.maximum(graph.think, 1)
     part = _of_launch(graph)
@@ -384,7 +383,7 @@ def _called(context: Context, graph: Graph, launches: Floats) -> tuple[Bools, Sp
     host, plain = context.recording.host, graph.kind == PLAIN
     torch = np.array([*(name.startswith("aten::") for name in context.names), False], np.bool_)
     at = np.flatnonzero(plain & (graph.node >= 0))
-    outer, called = fetch(context.once(outermost), graph.node[at]), called_below(context, graph.node[at])
+    outer, called = outermost(context, graph.node[at]), called_below(context, graph.node[at])
     stays = launches[at] < 1
     outer_stays, called_stays = np.zeros(host.size + 1, np.bool_), np.zeros(host.size + 1, np.bool_)
     outer_stays[outer[stays]], called_stays[called[stays]] = True, True  # none, -1, has the last place

@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.frames.rank_waits import rank_waits, told
 from advisor.intervals import Bools, Ints, alike, distinct, starts_run
@@ -140,7 +141,7 @@ def build(context: Context) -> Graph | None:
     kind = np.where(blocking, BLOCKING, kind)
     queue, full = _queue(start, end, graph_of, ended, typical)
     length = np.where(full, np.minimum(end - start, typical), end - start)
-    line, tied = threads.lines_of(context, nodes, start, end)
+    line, tied = threads.lines_of(context, nodes, start)
     think = threads.think(start, end, line, tied)
     first = np.searchsorted(graph_of, np.arange(len(start)), side="left")
     last = np.searchsorted(graph_of, np.arange(len(start)), side="right")
@@ -358,8 +359,7 @@ def _queue(start: Ints, end: Ints, owner: Ints, ended: Ints, typical: int) -> tu
     return size, full
 
 
-@dataclass
-class _Targets:
+class _Targets(Struct):
     first: Ints
     last: Ints
     position: Ints

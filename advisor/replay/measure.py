@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Ints, covered, union
 from advisor.replay.graph import BATCH, BLOCKING, MARK, WAIT, Graph
@@ -16,8 +15,7 @@ _LATE_SHARE = 0.10
 """As in the recording: more GPU time than this in a later step than its launch, and steps go by the GPU's clock."""
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """``step_ns`` is the median step and ``mean_ns`` the mean of all (the window where there are none)."""
 
     step_ns: float

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.counting import duration, durations
 from advisor.engine import ranking
@@ -168,7 +168,7 @@ def _without(rungs: Sequence[Rung], notes: AbstractSet[str], whole_ms: float) ->
             continue
         low_before, before = low, high
         low, high = low - (rung.low_before - rung.low), high - (rung.before - rung.high)
-        left.append(dataclasses.replace(rung, before=before, low=low, high=high, low_before=low_before))
+        left.append(replace(rung, before=before, low=low, high=high, low_before=low_before))
     return left
 
 

@@ -187,7 +187,7 @@ class Queue:
         """The most ms that a fix can return beside those that are taken."""
         return self.most[rule].high + min(self.most[rule].exposed, sum(self._returned))
 
-    def middle(self, rule: str, low: float, high: float) -> float:
+    def middle(self, low: float, high: float) -> float:
         """Return the middle of a saving as a share of the steady step."""
         return (low + high) / 2 / self.whole_ms
 
@@ -195,7 +195,7 @@ class Queue:
         """Rank a fix that returns *high* hopefully, as if its cautious assumption returned as much less as it assumes."""
         replay = self.claims[rule].rule.replay
         part = replay.low / replay.high if replay is not None and replay.high else 1.0
-        return ranking.place(self.claims[rule].rule, self.middle(rule, min(high * part, self.most[rule].low), high))
+        return ranking.place(self.claims[rule].rule, self.middle(min(high * part, self.most[rule].low), high))
 
     @property
     def _known(self) -> list[World]:
@@ -346,7 +346,7 @@ class Queue:
 
         def worth(rung: Rung) -> float:
             low, high = returned(rung)
-            return self.middle(rung.rule, low, min(high, max(self.most[rung.rule].high, low)))
+            return self.middle(low, min(high, max(self.most[rung.rule].high, low)))
 
         places: list[ranking.Place] = []
         for one in bundles:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from advisor.engine import ranking
 from advisor.engine.claims import other_alone
 
 
-@dataclass(frozen=True)
-class Rung:
+class Rung(Struct, frozen=True):
     """One step of the plan, in ms: the step before and after it; ``bound_by`` is what holds the program back after it.
 
     ``before`` and ``high`` are by the hopeful assumptions, ``low_before`` and ``low`` by the cautious ones.
@@ -32,8 +33,7 @@ class Rung:
     """The ms that the fix returns, cautiously and hopefully, each with the host that lets it return most; None: the steps tell."""
 
 
-@dataclass(frozen=True)
-class Priced:
+class Priced(Struct, frozen=True):
     """The ms that each fix returns, cautious and hopeful, beside the fixes that come before it, in their order; and the plan.
 
     ``after`` names, for a fix that returns nothing, those whose fixes leave nothing; none where it is so without them.

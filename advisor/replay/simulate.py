@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Ints, distinct
 from advisor.replay.batches import AT_WILL
@@ -15,8 +14,7 @@ _SHORT = 64
 """Nodes and work of a stretch that takes longer as arrays than one by one."""
 
 
-@dataclass
-class Change:
+class Change(Struct):
     """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes.
 
     ``everywhere``: the other ranks, which run the same program, get as much earlier to a collective as this one does, and
@@ -32,8 +30,7 @@ class Change:
     pace: Pace | None = None
 
 
-@dataclass
-class Timeline:
+class Timeline(Struct):
     """When everything happens: host nodes and work, in the order of the graph.
 
     ``host_ns`` is the time of the host's longest line without its waits where a fix lets it run ahead of the recording; else 0.
@@ -46,8 +43,7 @@ class Timeline:
     host_ns: int = 0
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Nodes in a row, and their work."""
 
     low: int

@@ -5,16 +5,14 @@ What happens once is no part of a price. On this clock it takes no time: what fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import EMPTY, Ints, Spans, covered, union
 from advisor.timeline.context import Context
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Map of recorded times to steady ones; *removed* is what takes no time."""
 
     removed: Spans

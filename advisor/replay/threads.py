@@ -25,7 +25,7 @@ _RESTS_NS = 100_000
 """A thread that neither computes nor calls for so long waits for another one."""
 
 
-def lines_of(context: Context, nodes: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+def lines_of(context: Context, nodes: Ints, start: Ints) -> tuple[Ints, Ints]:
     """Number the line of each node, 0 the main one; and the main line's node to which a node behind a rest is tied, or -1."""
     host = context.recording.host
     line, tied = np.zeros(len(nodes), np.int64), np.full(len(nodes), -1, np.int64)

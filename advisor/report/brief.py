@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from advisor.counting import counted
 from advisor.report import Options, figures
 from advisor.report.documents import screen
-from advisor.report.plain import clean, shorten
+from advisor.report.plain import clean, clean_lines, shorten
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.several import Several
 
@@ -57,7 +57,7 @@ def _one(analysis: Analysis, last: str) -> str:
     head = [f"{path}: {' · '.join(figures.circumstances(analysis))}", *_state(analysis)]
     foot = [*_recorded(analysis), last]
     if not shown:
-        return _joined([*head, "findings: none", *foot])
+        return _joined([*head, "findings: none", *_remark(analysis), *foot])
     lead = screen.together(analysis)
     lead = lead[:1].lower() + lead[1:]
     for form in (_full, _placed, _short):
@@ -92,6 +92,14 @@ def _state(analysis: Analysis) -> Iterator[str]:
         yield distance
     for doubt in figures.doubts(analysis.quality):
         yield f"{doubt.name.lower()}, {doubt.meaning}: {doubt.messages}"
+
+
+def _remark(analysis: Analysis) -> Iterator[str]:
+    """Yield how to record what no finding can speak of yet, and its code on one line where it is one."""
+    note = figures.remark(analysis)
+    if note is not None:
+        title, code = note.advice.partition(". ")[0].rstrip("."), clean_lines(note.example or "")
+        yield f"first, the recording ({note.code}): {title}" + (f": {code[0]}" if len(code) == 1 and code[0] else "")
 
 
 def _recorded(analysis: Analysis) -> Iterator[str]:

@@ -76,16 +76,23 @@ def _words(cause: str, summary: Summary) -> str:
 
 def _late(summary: Summary) -> str:
     """Divide the time in collectives into waiting for other ranks and the exchange itself, where either is known and matters."""
-    whole, waited = summary.shown_causes.get("communication", 0.0) * summary.whole_ms, summary.rank_wait_ms or 0.0
-    rest = f", {milliseconds(summary.exchange_ms)} the exchange" if summary.exchange_ms else ""
+    whole, waited = _of(summary, "communication", summary.rank_wait_ms)
+    _, exchanged = _of(summary, "communication", summary.exchange_ms)
+    rest = f", {milliseconds(exchanged)} the exchange" if exchanged else ""
     if on_cpu(summary) or waited < max(_SAID * whole, _LEAST * summary.whole_ms):
         return ""
     return f"{_words('communication', summary)}: {milliseconds(waited)} waiting for other ranks{rest}"
 
 
+def _of(summary: Summary, cause: str, part_ms: float | None) -> tuple[float, float]:
+    """Return the ms of a cause as they are shown, and of them a part of *part_ms* of all steps' mean."""
+    shown, mean = summary.shown_causes.get(cause, 0.0), summary.steady_causes.get(cause, 0.0)
+    return shown * summary.whole_ms, (part_ms or 0.0) * (shown / mean if mean else 1.0)
+
+
 def unseen(summary: Summary) -> str:
     """Return the host's cause in words where some of it passes without any event, of which nobody knows what the host did."""
-    host, silent = summary.shown_causes.get("host", 0.0) * summary.whole_ms, summary.silent_ms or 0.0
+    host, silent = _of(summary, "host", summary.silent_ms)
     if silent < max(_SAID * host, _LEAST * summary.whole_ms) or not silent:
         return ""
     return f"idle: {'the host' if 2 * silent >= host else 'Python and launches'}; {milliseconds(silent)} without any event of it"

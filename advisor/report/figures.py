@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from advisor.counting import counted, duration, part_of
+from advisor.regex import regex
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, columns, in_one_unit, milliseconds, percent, percents, size
@@ -219,6 +220,10 @@ def _time(summary: Summary) -> list[Figure]:
     return [Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median"), *steady]
 
 
+RECKONED = "by what recording an operator took (the steps before were no shorter: other programs had the cores, or they warmed up)"
+"""Basis of a step without the profiler of which no steps tell."""
+
+
 def _steady(summary: Summary) -> list[Figure]:
     """Return the steady time, where it is not the step or the window; and the step without the profiler, where it was timed."""
     bare, figures = summary.unprofiled_ms, []
@@ -230,7 +235,8 @@ def _steady(summary: Summary) -> list[Figure]:
         ]
     if bare is not None:
         count = summary.unprofiled_steps
-        hint = f"without the profiler, by {count} steps before the recorded ones; prices and the plan are of it"
+        by = f"by {count} steps before the recorded ones" if count else RECKONED
+        hint = f"without the profiler, {by}; prices and the plan are of it"
         figures.append(Figure("real step", milliseconds(bare), hint, "summary.unprofiled_ms"))
     if summary.recording_ms:
         (low, high), unit = in_one_unit(*summary.recording_ms)
@@ -240,12 +246,21 @@ def _steady(summary: Summary) -> list[Figure]:
 
 
 def _place(part: StartupPart) -> str:
-    """Say where start-up of one kind lies: wholly in one operator or call, or mostly."""
+    """Say where start-up of one kind lies: wholly in one operator or call, or mostly.
+
+    A model's initialization is over before the first kernel: what draws its weights does so on the CPU.
+    """
+    among = ", ".join(f"{clean(name)} {duration(ms)}" for name, ms in part.operators.items())
     if not part.where:
-        return ""
-    return (
-        f" in {clean(part.where)}" if part.wholly else f", {milliseconds(part.where_ms)} of it in {clean(part.where)}"
-    )
+        return f" ({among})" if among else ""
+    where = clean(part.where) + (f" ({among})" if among else "")
+    if part.kind == "initialization" and _DRAWS.search(part.where):
+        where += " (random weights, on the CPU)"
+    return f" in {where}" if part.wholly else f", {milliseconds(part.where_ms)} of it in {where}"
+
+
+_DRAWS = regex(r"^aten::(?:uniform|normal|random|bernoulli|exponential)_$")
+"""Operators that draw weights at random."""
 
 
 def _left_out(summary: Summary, whole: float) -> list[str]:
@@ -272,8 +287,10 @@ def _left_out(summary: Summary, whole: float) -> list[str]:
     return parts
 
 
-def start_up(summary: Summary, least: float = _MUCH) -> str:
+def start_up(summary: Summary, least: float = _MUCH, *, operators: bool = True) -> str:
     """Say how much of the recording is start-up and of what kinds, with the rest of a first step; nothing under a part *least*.
+
+    *operators*: with those that a kind is spread over.
 
     The window begins with the device's first work: where start-up lies before it, the host's first event begins what is divided.
     """
@@ -288,24 +305,45 @@ def start_up(summary: Summary, least: float = _MUCH) -> str:
     silent = (summary.silent_ms or 0.0) if not summary.steps else 0.0
     if total < least * (whole - silent) or not total:
         return ""
-    listed = _kinds(parts, UNSTEADY * whole)
+    listed = _kinds(parts, UNSTEADY * whole, operators=operators)
     listed += [f"the rest of the first step {duration(rest)}"] if rest >= UNSTEADY * whole else []
     kinds_of = f": {', '.join(listed)}" if listed else ""
     going_on = not summary.steps and summary.steady_causes.get("allocator", 0.0) >= _MUCH
     warm = f"Warm up before recording{', until no memory is allocated any more: empty_cache() undoes it' * going_on}"
-    since = " from the host's first event on" * led
+    since = f" from the host's first event on, {duration(lead)} before the window" if led else ""
+    if (tail := summary.tail_ms or 0.0) >= _END * (whole + tail):
+        since += f" ({duration(tail)} more lie {_behind(summary)})"
     return f"Start-up, not counted, is {part_of(total, whole)}{since}{kinds_of}. {warm}"
 
 
-def ends(summary: Summary, *, first: bool) -> str:
-    """Say what is left out of the steady time beside start-up where it is a tenth of the recording; its *first* step with it."""
-    whole = summary.extent_ms or summary.window_ms
-    before, after = (summary.causes.get(name, 0.0) * whole for name in ("before", "after"))
-    behind = f"behind the last {'work' if summary.step_ms is None else 'step'}"
+def context(summary: Summary) -> str:
+    """Say in which call the GPU's context is created, where that is most of start-up; else nothing."""
+    most = max(summary.startup, key=lambda part: part.ms, default=None)
+    if most is None or most.kind != "context" or not most.where:
+        return ""
+    return f"The GPU's context takes {duration(most.ms)}{_place(most)}"
+
+
+def _behind(summary: Summary) -> str:
+    return f"behind the last {'work' if summary.step_ms is None else 'step'}"
+
+
+def ends(summary: Summary, *, first: bool, span_ms: float | None = None) -> str:
+    """Say what is left out of the steady time beside start-up where it is a tenth of the recording.
+
+    The *first* step with it, and what lies outside the window, of all that was recorded, *span_ms*: else the line of start-up
+    says these.
+    """
+    window, lead, tail = summary.extent_ms or summary.window_ms, summary.lead_ms or 0.0, summary.tail_ms or 0.0
+    before, after = (summary.causes.get(name, 0.0) * window for name in ("before", "after"))
+    span = max(span_ms or 0.0, window)
+    lead, tail = (ms * first * (ms >= _END * span) for ms in (lead, tail))
+    whole = span if lead + tail else window
     parts = {
+        "before the device's first work": lead,
         "of a first step unlike the others": (summary.first_step_ms or 0.0) * first,
         "of work queued before the recording": before,
-        behind: after,
+        _behind(summary): after + tail,
     }
     told = [f"{duration(ms)} {what}" for what, ms in parts.items() if ms >= _END * whole > 0]
     return f"Not counted, of {duration(whole)}: {'; '.join(told)}" if told else ""
@@ -315,7 +353,7 @@ _END = 0.1
 """Of a recording: a first step, or an end of it, of so much is said on one screen too."""
 
 
-def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
+def _kinds(parts: Sequence[StartupPart], least_ms: float, *, operators: bool) -> list[str]:
     """List kinds of start-up of so many ms and more, the longest first, each with its time and the place of most of it."""
     kinds: dict[str, list[StartupPart]] = {}
     for part in parts:
@@ -331,9 +369,26 @@ def _kinds(parts: Sequence[StartupPart], least_ms: float) -> list[str]:
                 places[part.where] = places.get(part.where, 0.0) + (part.ms if part.where_ms is None else part.where_ms)
         where = max(places, key=lambda place: places[place], default=None)
         known = places[where] if where is not None else 0.0
-        told = StartupPart(kind=kind, ms=ms, where=where if 2 * known >= ms else None, where_ms=known)
+        named = where if 2 * known >= ms else None
+        told = StartupPart(
+            kind=kind, ms=ms, where=named, where_ms=known, operators=_together(same, ms) if operators else {}
+        )
         listed.append(f"{clean(kind)} {duration(ms)}{_place(told)}")
     return listed
+
+
+def _together(parts: Sequence[StartupPart], ms: float) -> dict[str, float]:
+    """Return the operators of start-up of one kind, within the window and before it, that a tenth of *ms* lies in each."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, of_part in part.operators.items():
+            total[name] = total.get(name, 0.0) + of_part
+    large = sorted(((of_all, name) for name, of_all in total.items() if of_all >= _SHOWN_OF_KIND * ms), reverse=True)
+    return {name: of_all for of_all, name in large[:3]}
+
+
+_SHOWN_OF_KIND = 0.1
+"""Of start-up of one kind: what lies in an operator that is named."""
 
 
 def not_steady(summary: Summary) -> str:
@@ -345,6 +400,8 @@ def not_steady(summary: Summary) -> str:
         begins = f"The window begins with the device's first work, {milliseconds(summary.lead_ms)} behind the host's"
         kinds = [f"{clean(part.kind)} {milliseconds(part.ms)}{_place(part)}" for part in summary.lead_startup]
         sentences.append(f"{begins} (start-up: {', '.join(kinds)})." if kinds else f"{begins}.")
+    if summary.tail_ms is not None and summary.tail_ms >= UNSTEADY * whole:
+        sentences.append(f"The recording goes on for {milliseconds(summary.tail_ms)} behind the window.")
     return " ".join(sentences)
 
 
@@ -512,12 +569,14 @@ def causes(summary: Summary) -> list[Part]:
 
 
 def _usually(cause: str, ms: float, summary: Summary) -> str:
-    """Say what the median step holds of a cause, where the mean of all steps, which the parts are shares of, is another."""
-    usual = summary.median_ms.get(cause, 0.0)
-    apart = abs(usual - ms)
+    """Say what the other step holds of a cause where that is another amount: the median of parts of the mean, and the reverse."""
+    other, which = summary.median_ms.get(cause, 0.0), "median"
+    if summary.shown_causes != summary.steady_causes:
+        other, which = summary.steady_causes.get(cause, 0.0) * (summary.steady_mean_ms or 0.0), "mean"
+    apart = abs(other - ms)
     if not summary.median_ms or apart < _UNLIKE * ms or apart < UNSTEADY * whole_ms(summary):
         return ""
-    return f"; {milliseconds(usual)} in the median step"
+    return f"; {milliseconds(other)} in the {which} step"
 
 
 def tenths(parts: Sequence[Part]) -> str:
@@ -638,7 +697,16 @@ def cost(finding: Finding, summary: Summary | None) -> str:
         f", and {milliseconds(finding.host_ms)} of CPU time that the GPU's work hides" if _host_matters(finding) else ""
     )
     late = f", and {milliseconds(finding.late_ms)} of waiting for other ranks" if finding.late_ms else ""
-    return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}){host}{late}, {times}"
+    ms, of_mean = mean_cost(finding, summary)
+    what = f"{milliseconds(ms)} {per(summary)}{' in the mean' if of_mean else ''} ({percent(finding.cost_share)})"
+    return f"{what}{host}{late}, {times}"
+
+
+def mean_cost(finding: Finding, summary: Summary | None) -> tuple[float, bool]:
+    """Return what a finding costs in ms, and whether that is of the mean step, where the step that is shown is another."""
+    if summary is None or not summary.mean_apart:
+        return finding.cost_ms, False
+    return finding.cost_share * (summary.steady_mean_ms or 0.0), True
 
 
 def _host_matters(finding: Finding) -> bool:
@@ -764,6 +832,14 @@ def tally(findings: Sequence[Finding]) -> str:
         if count
     ]
     return " and ".join(parts) if len(findings) > notes else ", ".join(["No findings", *parts])
+
+
+def remark(analysis: Analysis) -> QualityNote | None:
+    """Return the note that says how to record what no finding can speak of yet; None where a finding leads, or none says it."""
+    code = analysis.headline.remark if analysis.headline is not None else None
+    if code is None or any(finding.severity != "note" for finding in analysis.findings):
+        return None
+    return next((note for note in analysis.quality if note.code == code), None)
 
 
 def quiet(verdicts: Verdicts) -> str:

@@ -12,4 +12,6 @@ if TYPE_CHECKING:
 
 def render(document: Analysis | Several, _options: Options) -> bytes:
     """Render the document as indented JSON with a newline at the end."""
-    return document.to_json() + b"\n"
+    from advisor.results.several import Several
+
+    return document.to_json(b"\n") if isinstance(document, Several) else document.to_json() + b"\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from advisor.regex import regex
 from advisor.report import Options
 from advisor.report import blocks as doc
 from advisor.report.documents import build
@@ -18,10 +19,10 @@ MOST_BYTES = 60_000
 """A comment on GitHub holds 65,536 characters."""
 LONGEST = 160
 _ZERO = "\u200b"  # parts what would else be a mention or a link
-_SIGNS = re.compile(r"[\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_])")
-_BLOCK = re.compile(r"^([-+#=]|\d+(?=[.)](?:\s|$)))")
-_LINKS = re.compile(r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)|(?<=#)(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
-_QUOTED = re.compile(r"`([^`\n]+)`")
+_SIGNS = regex(r"[\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_])")
+_BLOCK = regex(r"^([-+#=]|\d+(?=[.)](?:\s|$)))")
+_LINKS = regex(r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)|(?<=#)(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
+_QUOTED = regex(r"`([^`\n]+)`")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from advisor.regex import regex
 from advisor.report.plain import clean, shorten
 
 LONGEST = 6000
@@ -35,9 +35,9 @@ def environment(package: str, folder: str) -> Environment:
     return made
 
 
-_LITERAL = re.compile(r'("[^"\n]*"|`[^`]*`|/(?![ /])[^/\n]+/[a-z]*|//.*)')
+_LITERAL = regex(r'("[^"\n]*"|`[^`]*`|/(?![ /])[^/\n]+/[a-z]*|//.*)')
 """A string, a template, a regular expression or a comment of a script in the project's format: a division has blanks around it."""
-_BETWEEN = re.compile(r" ?([=!]==?|=>|[<>]=|&&|\|\||[=?:,{}*]) ?")
+_BETWEEN = regex(r" ?([=!]==?|=>|[<>]=|&&|\|\||[=?:,{}*]) ?")
 
 
 def asset(package: str, name: str) -> str:
@@ -58,7 +58,7 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-_QUOTED = re.compile(r"`([^`]+)`")
+_QUOTED = regex(r"`([^`]+)`")
 
 
 def prose(text: str) -> Markup:
@@ -69,7 +69,7 @@ def prose(text: str) -> Markup:
     )
 
 
-_JOINT = re.compile(r"(?:::|_)(?=[^\W_])|(?<=[a-z])(?=[A-Z][a-z])")
+_JOINT = regex(r"(?:::|_)(?=[^\W_])|(?<=[a-z])(?=[A-Z][a-z])")
 
 
 def breakable(text: str) -> Markup:

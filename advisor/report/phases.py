@@ -32,8 +32,20 @@ def _clause(phase: Phase) -> str:
     shares = [
         f"{name} {percent(share)}" for name in (*_PARTS, "drafting") if (share := _share(phase, name)) is not None
     ]
+    if phase.collectives_ms is not None and (phase.collectives_share or 0.0) >= _EXCHANGED:
+        shares.append(f"{_collective(phase)} {percent(phase.collectives_share)} ({milliseconds(phase.collectives_ms)})")
     busy = f"; of the time of all its kernels, collectives too: {', '.join(shares)}" if shares else ""
     return f"{phase.phase.capitalize()} ({phase.engine}): {', '.join(facts)}{busy}"
+
+
+_EXCHANGED = 0.05
+"""Of the kernels' time: collectives that are a figure of their own."""
+
+
+def _collective(phase: Phase) -> str:
+    """Name the collectives by the kind of most of their time."""
+    known = phase.collective not in (None, "other")
+    return (phase.collective or "").replace("all_", "all-").replace("_", " ") if known else "collectives"
 
 
 def _count(number: float, unit: str) -> str:
@@ -79,6 +91,11 @@ def rows(phases: Sequence[Phase]) -> list[tuple[str, list[str], str]]:
                 "of the kernels' time; – where no kernel shows it",
             )
             for name in _PARTS
+        ),
+        (
+            "collectives",
+            [percent(phase.collectives_share, "–") for phase in phases],
+            "of the kernels' time, waiting for other ranks included; – where there are none",
         ),
         *(_drafts(phases) if any(phase.drafting_share is not None for phase in phases) else ()),
     ]

@@ -12,21 +12,23 @@ import textwrap
 from collections.abc import Sequence
 from unicodedata import category, east_asian_width
 
+from advisor.regex import regex
+
 KIB = 1024
 MISSING = "not recorded"
 NAME_WIDTH = 70
 
 # CSI, OSC (to BEL or ST) and the two-character escapes: dropped whole, for what is inside is not text.
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]")
-_BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+_ANSI = regex(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]")
+_BREAK = regex(r"[\t\n\v\f\r\x85\u2028\u2029]+")
 # Controls, bidirectional and invisible format characters, tags, and lone surrogates, which no encoding can write.
-_HIDDEN = re.compile(
+_HIDDEN = regex(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 
 # GitHub's runner looks for these where a line begins, and lines are broken at blanks; ##[ and ##vso[ it finds anywhere.
-_COMMAND = re.compile(
+_COMMAND = regex(
     r"(?:(?<=\s)|^):(?=:(?:error|warning|notice|debug|group|endgroup|echo|add-\w+|remove-\w+|set-\w+|save-\w+|stop-\w+"
     r"|internal-[\w-]+)[ :])|##(?=\[|vso\[)"
 )
@@ -76,7 +78,7 @@ def shorten(text: str, width: int = NAME_WIDTH) -> str:
     return f"{first}…{last}"
 
 
-_LINK = re.compile(r"https?://[^\s<>\"'`\\\x00-\x20\x7f]+", re.ASCII)
+_LINK = regex(r"https?://[^\s<>\"'`\\\x00-\x20\x7f]+", re.ASCII)
 
 
 def link(url: str) -> str | None:
@@ -85,10 +87,10 @@ def link(url: str) -> str | None:
 
 
 # 23 %, 10.5 ms, 300 GB/s
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[µmn]?s|[KMGT]?i?B(?:/s)?|[GT]?FLOPS?)(?!\w))")
+_BEFORE_UNIT = regex(r"(?<=\d) (?=(?:%|[µmn]?s|[KMGT]?i?B(?:/s)?|[GT]?FLOPS?)(?!\w))")
 
 # void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_nn_align1>(Params): what tells it apart is inside.
-_CUTLASS = re.compile(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
+_CUTLASS = regex(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
 
 
 def kernel(name: str) -> str:

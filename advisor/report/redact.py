@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from advisor.regex import regex
 from advisor.results.field import Cell
 
 Result = TypeVar("Result", bound=msgspec.Struct)
@@ -17,8 +18,8 @@ Cut = Callable[[Any], Any]
 
 # An absolute path of two parts or more, on either kind of system, not the rest of a URL or of a module path; or a
 # relative one that ends in the suffix of a file that traces speak of.
-_ABSOLUTE = re.compile(r"(?<![\w.:/\\~-])(?:[A-Za-z]:|~\w*)?[\\/](?:[^\s\\/\"'`,;:()<>|]+[\\/])+(?=[^\s\\/])")
-_RELATIVE = re.compile(r"(?<![\w./\\:-])(?:[\w.+-]+[\\/])+(?=[\w.+-]+\.(?:py|pyx|ipynb|json|gz|so|cu|cpp|toml|pt)\b)")
+_ABSOLUTE = regex(r"(?<![\w.:/\\~-])(?:[A-Za-z]:|~\w*)?[\\/](?:[^\s\\/\"'`,;:()<>|]+[\\/])+(?=[^\s\\/])")
+_RELATIVE = regex(r"(?<![\w./\\:-])(?:[\w.+-]+[\\/])+(?=[\w.+-]+\.(?:py|pyx|ipynb|json|gz|so|cu|cpp|toml|pt)\b)")
 _PATH_COLUMNS = ("file", "library", "path", "source", "place")
 
 

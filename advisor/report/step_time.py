@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from advisor.counting import counted
+import msgspec
+
+from advisor.counting import average, counted
+from advisor.regex import regex
 from advisor.report.figures import listed, per
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, size
-from advisor.results.analysis import Analysis, Summary
+from advisor.results.analysis import MEAN_APART, Analysis, Summary
 from advisor.results.elsewhere import Calls, Elsewhere
 from advisor.results.host_blocked import Blocking, HostBlocked
 from advisor.results.host_time import HostTime
 from advisor.results.kernel_time import KernelTime
 from advisor.results.pass_time import PassTime
+from advisor.results.recurring_gap import RecurringGap
+from advisor.results.waits import Waiting
 
 Tell = Literal["both", "made", "why", "neither"]
 
@@ -41,7 +45,12 @@ def sentences(analysis: Analysis) -> Iterator[str]:
         batch_host(summary, batches=bool(analysis.phases)),
         models(summary),
         passes(summary),
+        ranges(summary),
         slow(summary),
+        launches(summary),
+        first_layer(summary),
+        too_short(analysis),
+        recurring_gap(summary),
         blocked(analysis),
         copies(summary),
         lead_lost(summary),
@@ -91,6 +100,7 @@ def host_part(part: HostTime) -> str:
 
 def host_time(summary: Summary) -> str:
     """Say what the CPU does while the GPU waits for it: ``Waits for the CPU, 158 ms a step: backward 91.5 ms ...``."""
+    summary = with_mean_waits(summary)
     total = sum(part.ms for part in summary.host_time)
     parts = [part for part in summary.host_time if part.share >= _FAMILY and part.kind != "others"][:_MOST_PARTS]
     if not parts:
@@ -103,7 +113,24 @@ def host_time(summary: Summary) -> str:
     if rest := total - sum(part.ms for part in parts):
         told.append(f"others {milliseconds(rest)}")
     what = "By line" if parts[0].kind == "line" else "Waits for the CPU"
-    return f"{what}, {waits_for(summary)} {per(summary)}: {', '.join(told)}."
+    mean = " in the mean" if _waits_of_mean(summary) else ""
+    return f"{what}, {waits_for(summary)} {per(summary)}{mean}: {', '.join(told)}."
+
+
+def _waits_of_mean(summary: Summary) -> bool:
+    """Tell whether causes are those of the median step, and waits for the CPU of another one, the mean."""
+    return summary.shown_causes != summary.steady_causes and bool(summary.steady_mean_ms and summary.host_time)
+
+
+def with_mean_waits(summary: Summary) -> Summary:
+    """Give the waits for the CPU the mean step's ms, where the causes beside them are the median step's."""
+    if not _waits_of_mean(summary):
+        return summary
+    times, split = (summary.steady_mean_ms or 0.0) / summary.whole_ms, summary.host_split
+    parts = [msgspec.structs.replace(part, ms=part.ms * times) for part in summary.host_time]
+    if split is not None:
+        split = type(split)(**{name: ms * times for name, ms in msgspec.structs.asdict(split).items()})
+    return msgspec.structs.replace(summary, host_time=parts, host_split=split)
 
 
 def waits_for(summary: Summary, most: int = 120) -> str:
@@ -118,9 +145,14 @@ def waits_for(summary: Summary, most: int = 120) -> str:
     parts = {python: split.outside_ms, "operators": split.operator_ms, "launches": split.launch_ms}
     shown = {name: ms for name, ms in parts.items() if ms >= _SPLIT * total}
     figures, unit = in_one_unit(total, *shown.values())
-    told = ", ".join(f"{figure} {name}" for figure, name in zip(figures[1:], shown, strict=True))
-    text = f"{figures[0]} {unit} ({told})"
-    return text if len(shown) > 1 and len(text) <= most else f"{figures[0]} {unit}"
+    named = [f"{figure} {name}" for figure, name in zip(figures[1:], shown, strict=True)]
+    texts = [f"{figures[0]} {unit} ({', '.join(named)})"]
+    if set(parts) == set(shown) and python != "Python":
+        # In short: operators, and what lies between them.
+        between, operators, launches = named
+        texts.append(f"{figures[0]} {unit} ({operators}, {between.removesuffix('operators')}them, {launches})")
+    fitting = [text for text in texts if len(shown) > 1 and len(text) <= most]
+    return fitting[0] if fitting else f"{figures[0]} {unit}"
 
 
 _SPLIT = 0.02
@@ -172,7 +204,9 @@ def blocked(analysis: Analysis) -> str:
             known += ms
     rest = 100 * (1 - known / found.ms)
     told += [f"other {rest:.0f} %"] if rest >= _REST else []
-    mean = f" of a mean step of {milliseconds(summary.steady_mean_ms)}" if summary.mean_apart else ""
+    step = summary.steady_mean_ms if found.step_ms is None else found.step_ms
+    apart = step is not None and abs(step - summary.whole_ms) > MEAN_APART * summary.whole_ms
+    mean = f" of a mean step of {milliseconds(step)}" if apart else ""
     return f"host blocked {milliseconds(found.ms)}{mean}{_idle_of(found)}: {', '.join(told)}"
 
 
@@ -201,7 +235,7 @@ def _blocked_at(part: Blocking) -> str:
     return text if len(text) <= _LONGEST else text.split(" ")[0]
 
 
-_ALLOCATOR = re.compile(r"(?:cuda|hip|cuMem)\w*(?:Alloc|Malloc|Free|Register|Map|Create|Release)")
+_ALLOCATOR = regex(r"(?:cuda|hip|cuMem)\w*(?:Alloc|Malloc|Free|Register|Map|Create|Release)")
 _BLOCKING, _ALLOCATING = frozenset(("sync", "transfer")), frozenset(("memory",))
 """Categories of rules that say themselves what the host waits for, in allocations and in other calls."""
 _BLOCKS, _MOST_CALLS, _NEARLY, _BLOCKS_IDLE = 0.05, 3, 0.9, 0.01
@@ -225,20 +259,35 @@ _IDLE, _MOST_MODELS = 0.1, 5
 """Of a model's time: idle time that is said; and models that are named."""
 
 
-def passes(summary: Summary) -> str:
+def passes(summary: Summary, *, brief: bool = False, least: float | None = None) -> str:
     """Say what each pass of a training step takes: ``passes: forward 47 ms, backward 62 ms, optimizer 2 ms (20.5 ms on the CPU)``.
 
-    What the device idles of it is said, what it does again, and the host's time where that is another figure.
+    What the device idles of it is said, what it does again, and the host's time where that is another figure. In *brief* all of
+    that is left out, but for a host's time of several times the device's. Passes of less than *least* of the step are not named.
     """
+    floor = (_PASS if least is None else least) * summary.whole_ms
     idle = "idle or taken out" if summary.taken_out_share else "idle"
-    told = [
-        _pass(part, idle) for part in summary.pass_time if max(part.ms, part.host_ms or 0.0) >= _PASS * summary.whole_ms
-    ]
+    told = [_pass(part, idle, brief=brief) for part in summary.pass_time if max(part.ms, part.host_ms or 0.0) >= floor]
     return f"passes: {', '.join(told)}" if len(told) > 1 else ""
 
 
-def _pass(part: PassTime, idle: str) -> str:
+def ranges(summary: Summary) -> str:
+    """Say what each range of a program takes on the host: ``ranges (host): backward 34.2 ms, sparse_data_dist 10.3 ms``."""
+    names = [clean(part.name)[:_LONGEST] for part in summary.range_time[:_MOST_PARTS]]
+    told = [
+        f"{name.strip('# ') or name} {milliseconds(part.ms)}"
+        for name, part in zip(names, summary.range_time, strict=False)
+    ]
+    return f"ranges (host): {', '.join(told)}" if told else ""
+
+
+def _pass(part: PassTime, idle: str, *, brief: bool) -> str:
     words = {"between": "between them", "loader": "waits for batches"}
+    if brief:
+        told = f"{words.get(part.name, part.name)} {milliseconds(part.ms)}"
+        # Beside what finding it saves, the device's time alone would read as a contradiction.
+        several = part.host_ms is not None and part.host_ms >= _SEVERAL_TIMES * part.ms
+        return f"{told} (host {milliseconds(part.host_ms)})" if several else told
     facts = [f"{milliseconds(part.idle_ms)} {idle}"] if _IDLES * part.ms <= part.idle_ms < part.ms else []
     facts += [f"{milliseconds(part.again_ms)} forward again"] if part.again_ms >= _AGAIN * part.ms > 0 else []
     if part.host_ms is not None and part.host_ms >= _ON_CPU * part.ms:
@@ -247,8 +296,9 @@ def _pass(part: PassTime, idle: str) -> str:
     return f"{words.get(part.name, part.name)} {milliseconds(part.ms)}{aside}"
 
 
-_PASS, _IDLES, _AGAIN, _ON_CPU = 0.02, 0.2, 0.02, 1.25
-"""Of the step: a pass of less is not named. Of a pass: idle time, and forward work again, that is said; the CPU's time likewise."""
+_PASS, _IDLES, _AGAIN, _ON_CPU, _SEVERAL_TIMES = 0.02, 0.2, 0.02, 1.25, 3
+"""Of the step: a pass of less is not named. Of a pass: idle time, and forward work again, that is said; the CPU's time likewise,
+and in brief."""
 
 
 def slow(summary: Summary) -> str:
@@ -271,6 +321,81 @@ _SINGLE = 0.25
 """Part of the steps up to which those that take long are single ones."""
 
 
+def first_layer(summary: Summary) -> str:
+    """Say what the first layer takes and those after it: ``first calls: Block_0 held the CPU for 10.3 ms, the 35 after it ...``.
+
+    Nothing where nearly all of the difference is start-up, which has a line of its own, and the rest is little of the steady time.
+    """
+    found = summary.first_layer
+    if found is None:
+        return ""
+    if found.counted_ms < min(_STARTED * (found.ms - found.other_ms), _LEFT_OF_IT * summary.whole_ms):
+        return ""
+    (took, usual, more, counted_), unit = in_one_unit(
+        found.ms, found.other_ms, found.ms - found.other_ms, found.counted_ms
+    )
+    told = f"first calls: {clean(found.name)} held the CPU for {took} {unit}, the {found.others} after it {usual} each"
+    return f"{told}; of the {more} more, {counted_} count as steady"
+
+
+_STARTED, _LEFT_OF_IT = 0.1, 0.05
+"""Of what a first layer takes beyond the others, and of the steady time: what is no start-up and goes without a word."""
+
+
+def too_short(analysis: Analysis) -> str:
+    """Say that a recording of a few short kernels shows nothing steady; nothing where the headline says as much."""
+    found, kind = analysis.summary.few_kernels, analysis.headline.kind if analysis.headline is not None else ""
+    if found is None or kind in ("start-up only", "capture only", "empty"):
+        return ""
+    once = ", and no operator comes twice" if found.again is False else ""
+    kernels = f"{counted(found.count, 'kernel')}, {milliseconds(found.ms)} of GPU work{once}"
+    return f"Too short to tell first calls from steady work: {kernels}"
+
+
+def recurring_gap(summary: Summary) -> str:
+    """Say what idle stretch comes back: ``once a step the GPU idles for 64.3 ms at once (46 % of the idle time), before ...``."""
+    found = summary.recurring_gap
+    if found is None:
+        return ""
+    (least, most, middle), unit = in_one_unit(found.least_ms, found.most_ms, found.ms)
+    long = f"{middle} {unit}" if found.most_ms <= _AS_LONG * found.least_ms else f"{least}–{most} {unit}"
+    often = "once a step" if found.count == found.steps else f"{found.count} times in {found.steps} steps"
+    unsure = not summary.replays_whole or summary.taken_out_share > 0
+    idles, time = ("idles, or runs unrecorded work,", "such") if unsure else ("idles", "its idle")
+    told = f"{often} the GPU {idles} for {long} at once ({100 * found.idle_share:.0f} % of {time} time)"
+    return told + _behind(found)
+
+
+def _behind(found: RecurringGap) -> str:
+    """Say what comes behind such a stretch: ``, 5 of them before a graph that X had queued 9 ms ahead``."""
+    if not (found.op or found.call) or 2 * found.ended <= found.count:
+        return ""
+    most = "" if found.ended == found.count else f" {found.ended} of them"
+    op, call = clean(found.op or ""), clean(found.call or "")
+    if found.ahead_ms is not None:
+        what = (
+            f"{'a graph' if found.graph else 'work'} that {op or call} had queued {milliseconds(found.ahead_ms)} ahead"
+        )
+    else:
+        what = f"the graph of {op}" if found.graph and op else op or call
+    return f",{most} before {what}"
+
+
+_AS_LONG = 1.01
+"""Times the shortest of several stretches, up to which the longest is as long."""
+
+
+def launches(summary: Summary) -> str:
+    """Say how often the host launches kernels of which none was recorded: ``launches: 260 in 12.5 ms, one every 48.0 µs ...``."""
+    found = summary.launch_rate
+    if found is None:
+        return ""
+    each = found.ms / found.count
+    rate = f"one every {milliseconds(each)} ({float(f'{1000 / each:.3g}'):,.0f} a second)"
+    call = f"{milliseconds(found.call_us / 1000)} of it in the call: kernels that take less leave the GPU waiting"
+    return f"launches: {average(found.count)} in {milliseconds(found.ms)}, {rate}, {call}"
+
+
 def copies(summary: Summary, least: float = _COPIED) -> str:
     """Say what is copied, where that takes much of the step: ``copies: 9.10 ms to the GPU (18.4 MiB, pageable, 2.1 GB/s)``."""
     whole = summary.steady_mean_ms or summary.whole_ms
@@ -286,15 +411,32 @@ def copies(summary: Summary, least: float = _COPIED) -> str:
         )
         told.append(f"{milliseconds(part.ms)} {_TO[part.direction]}" + (f" ({', '.join(facts)})" if facts else ""))
     mean = " (mean step)" if summary.mean_apart else ""
-    return f"copies{mean}: {'; '.join(told)}" if told else ""
+    return f"copies{mean}: {'; '.join(told)}{_both_ways(summary, least * whole)}" if told else ""
+
+
+def _both_ways(summary: Summary, least_ms: float) -> str:
+    """Say of copies to the GPU and back, each of so many ms, for how long both run at once; nothing where one is missing."""
+    ways = [part for part in summary.copy_time if part.direction in ("HtoD", "DtoH") and part.ms >= least_ms]
+    both = [part.both_ms for part in ways if part.both_ms is not None]
+    if len(both) < _WAYS:
+        return ""
+    shorter = min(part.ms for part in ways)
+    return "; one after the other" if max(both) < _BESIDE * shorter else f"; {milliseconds(max(both))} both at once"
+
+
+_WAYS = 2
 
 
 def collectives(summary: Summary) -> str:
     """Say what of the collectives that nothing hides is waiting for other ranks, where that is known and they take much."""
-    ms = summary.steady_causes.get("communication", 0.0) * summary.whole_ms
-    if not summary.rank_wait_ms or ms < _EXPOSED * summary.whole_ms:
+    part, waited = summary.steady_causes.get("communication", 0.0), summary.rank_wait_ms
+    if not waited or part < _EXPOSED:
         return ""
-    return exposed(ms, min(summary.rank_wait_ms, ms))
+    whole = summary.whole_ms
+    # What a finding costs is the mean step's as well.
+    mean = (summary.steady_mean_ms or whole) if summary.mean_apart else whole
+    told = exposed(part * mean, min(waited * mean / whole, part * mean))
+    return told.replace(":", " (mean step):", 1) if summary.mean_apart else told
 
 
 _EXPOSED = 0.1
@@ -312,16 +454,25 @@ def lead_lost(summary: Summary) -> str:
     lost = summary.lead_lost
     if lost is None:
         return ""
-    names = [
-        f"in {clean(part.op or 'no operator')}{f' under {clean(part.around)}' if part.around else ''}"
-        for part in lost.where[:2]
-    ]
+    names = [_waiting(part) for part in lost.where[:2]]
+    if lost.others:
+        total = lost.wait_ms + sum(part.ms for part in lost.others)
+        late = listed([f"{milliseconds(part.ms)} {name}" for part, name in zip(lost.where, names, strict=False)])
+        rest = listed([f"{milliseconds(part.ms)} {_waiting(part)}" for part in lost.others[:2]])
+        return (
+            f"The CPU waits {milliseconds(total)} {per(summary)} while the GPU works: {late} "
+            f"(late launches: up to {milliseconds(lost.idle_ms)} idle), {rest}."
+        )
     waits = f"The CPU waits for {milliseconds(lost.wait_ms)} {per(summary)}"
     places = [f"{milliseconds(part.ms)} {name}" for part, name in zip(lost.where, names, strict=False)]
     told = f"{waits} while the GPU works ({listed(places)})"
     if len(names) == 1:
         told = f"{waits} {names[0]} while the GPU works"
     return f"{told}: launches behind it are late, and leave the GPU idle for up to {milliseconds(lost.idle_ms)}."
+
+
+def _waiting(part: Waiting) -> str:
+    return f"in {clean(part.op or 'no operator')}{f' under {clean(part.around)}' if part.around else ''}"
 
 
 def elsewhere(parts: Sequence[Elsewhere], *, tell: Tell = "both") -> str:
@@ -361,6 +512,9 @@ def _calls(calls: Calls) -> str:
     """Say how large and how long collectives on the CPU are, and what makes them slower than the network."""
     median, longest = milliseconds(calls.median_ms), milliseconds(calls.longest_ms)
     told = f"{counted(max(round(calls.count), 1), 'message')}, {median} in the median, at most {longest}"
+    if (slow := calls.slow_round) is not None:
+        (took, usual), unit = in_one_unit(slow.ms, slow.usual_ms)
+        told += f": round {slow.number} of {slow.rounds} took {took} {unit}, the others {usual}"
     if calls.most_bytes is None or calls.rate is None:
         return told
     told += f"; the largest, of {size(calls.most_bytes)}, at {calls.rate:.2g} GB/s"

@@ -16,16 +16,21 @@ from advisor.results.copy_time import CopyTime
 from advisor.results.distance import Distance, LineDistance, ModuleDistance
 from advisor.results.elsewhere import Elsewhere, Unmodelled
 from advisor.results.encoding import to_json
+from advisor.results.few_kernels import FewKernels
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
+from advisor.results.first_layer import FirstLayer
 from advisor.results.headline import Headline
 from advisor.results.host_blocked import HostBlocked
 from advisor.results.host_time import HostSplit, HostTime
 from advisor.results.kernel_time import KernelTime
+from advisor.results.launch_rate import LaunchRate
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
 from advisor.results.model_time import ModelTime
 from advisor.results.pass_time import PassTime
 from advisor.results.phases import Phase
+from advisor.results.range_time import RangeTime
+from advisor.results.recurring_gap import RecurringGap
 from advisor.results.samples import Samples
 from advisor.results.slow_steps import SlowSteps
 from advisor.results.views import Views
@@ -95,6 +100,7 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
     code: Annotated[Name, doc("A short name for the fact, the same in every trace; of a rule profile/x it is x.")]
     message: Annotated[Text, doc("The fact, with its figures.")]
     advice: Annotated[Text, doc("What to do next time.")]
+    example: Annotated[Text | None, doc("The advice as code, to paste; None where it is none.")] = None
 
 
 _EVEN = 1.15
@@ -102,6 +108,8 @@ UNSTEADY = 0.01
 """Part of the step or the window by which steady time differs from it where it is said beside it."""
 MEAN_APART = 0.02
 """Part of the step by which the mean of all differs from it where a time of the mean step says so."""
+_DIFFER = 0.05
+"""Part of the step by which the mean of all differs from it where shares of the mean are none of it."""
 COLD = 0.1
 """Part of the one step that was recorded, from which on start-up makes it a cold one."""
 
@@ -143,6 +151,13 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     ms: Annotated[float, doc("The device's idle time that it owns, in ms of the window.")]
     where: Annotated[Text | None, doc("The operator or call that over half of it lies in; None where there is none.")]
     where_ms: Annotated[float | None, doc("What of it lies there, in ms; None where none is named.")] = None
+    operators: Annotated[
+        dict[Name, float],
+        doc(
+            "Operators that a tenth of it or more lies in each, three at most, with the ms of each, where no single one has half. "
+            "Empty elsewhere, and in older analyses."
+        ),
+    ] = {}
 
     @property
     def wholly(self) -> bool:
@@ -199,6 +214,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     lead_startup: Annotated[
         list[StartupPart], doc("What of `lead_ms` is start-up, by kind, the longest first; as the host's time.")
     ] = []
+    tail_ms: Annotated[
+        float | None,
+        doc(
+            "Recorded time behind the window, to the end of the last event, the profiler's own included: in no cause. None where "
+            "there is none, where a part of the trace was asked for, and in older analyses."
+        ),
+    ] = None
     steady_ms: Annotated[
         float | None,
         doc(
@@ -235,7 +257,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "several steps. None elsewhere: prices are of steady_ms."
         ),
     ] = None
-    unprofiled_steps: Annotated[int | None, doc("Steps before the recorded ones that tell it.")] = None
+    unprofiled_steps: Annotated[
+        int | None,
+        doc("Steps before the recorded ones that tell it; 0: reckoned from what recording an operator took."),
+    ] = None
     unprofiled_causes: Annotated[
         dict[Name, float],
         doc(
@@ -390,6 +415,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "batches. Empty for inference, without a device, and in older analyses."
         ),
     ] = []
+    range_time: Annotated[
+        list[RangeTime],
+        doc(
+            "The host's time by the outermost ranges that the program marks, the longest first, where no device was recorded. "
+            "Empty with one, for programs on the CPU, and in older analyses."
+        ),
+    ] = []
     host_blocked: Annotated[
         HostBlocked | None,
         doc(
@@ -401,6 +433,33 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         SlowSteps | None,
         doc(
             "Steps that take much longer than the others, with what grew in the longest. None without, and in older analyses."
+        ),
+    ] = None
+    launch_rate: Annotated[
+        LaunchRate | None,
+        doc(
+            "How often the host launches kernels, where none of them was recorded. None where kernels were, without launches, and "
+            "in older analyses."
+        ),
+    ] = None
+    first_layer: Annotated[
+        FirstLayer | None,
+        doc(
+            "The first of a model's layers where it takes a twentieth of the recording beyond those after it, which launch alike. "
+            "None without, where no modules were recorded, and in older analyses."
+        ),
+    ] = None
+    recurring_gap: Annotated[
+        RecurringGap | None,
+        doc(
+            "Idle stretches of like length, about one in each step, that a third of the device's idle time or more lies in, and "
+            "that no finding is about. None without, and in older analyses."
+        ),
+    ] = None
+    few_kernels: Annotated[
+        FewKernels | None,
+        doc(
+            "The recording's kernels, where they are too few and too short to show a steady state. None in older analyses."
         ),
     ] = None
     copy_time: Annotated[
@@ -450,8 +509,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_causes(self) -> dict[str, float]:
-        """The causes that shares and prices speak of: of steady work; of the steps in older analyses."""
-        return self.steady_causes or ({} if self.steady_ms is not None else self.causes)
+        """The causes of the time that shares are of: of steady work; of the steps in older analyses.
+
+        Where that time is the median step's and the mean of all steps is far from it, they are the median step's too.
+        """
+        return self._typical_causes or self.steady_causes or ({} if self.steady_ms is not None else self.causes)
+
+    @property
+    def _typical_causes(self) -> dict[str, float]:
+        """Each cause's own median as a share of the step; empty where they do not make up one, or hide what some steps wait for."""
+        total, mean = sum(self.median_ms.values()), self.steady_mean_ms or 0.0
+        differ = self.steps and abs(mean - self.whole_ms) > _DIFFER * self.whole_ms
+        if not differ or abs(total - self.whole_ms) > MEAN_APART * self.whole_ms:
+            return {}
+        typical = {cause: ms / total for cause, ms in self.median_ms.items()}
+        hidden = any(
+            part >= MEAN_APART and typical.get(cause, 0.0) < part / 2 for cause, part in self.steady_causes.items()
+        )
+        return {} if hidden else typical
 
     @property
     def unsteady(self) -> bool:
@@ -461,8 +536,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_apart(self) -> bool:
-        """True where the mean step is another than the one that shares are of, so that a time of it has to say so."""
-        return self.steady_mean_ms is not None and abs(self.steady_mean_ms - self.whole_ms) > MEAN_APART * self.whole_ms
+        """True where the mean step is another than the one that shares are of, so that a time of it has to say so.
+
+        A mean above the longest step is none: the window holds work of a step besides, as of one before the recording.
+        """
+        if self.steady_mean_ms is None or abs(self.steady_mean_ms - self.whole_ms) <= MEAN_APART * self.whole_ms:
+            return False
+        longest = max(self.step_ms.samples, default=None) if self.step_ms is not None else None
+        return longest is None or self.steady_mean_ms <= longest * (1 + MEAN_APART)
 
     @property
     def cold(self) -> bool:

@@ -20,3 +20,10 @@ class CopyTime(msgspec.Struct, frozen=True, kw_only=True):
     host_memory: Annotated[
         Name | None, doc("pageable, pinned or managed, where nearly all of the time is of one kind; else None.")
     ]
+    both_ms: Annotated[
+        float | None,
+        doc(
+            "Of copies between the host and the device: what of it lies beside copies the other way, in ms. None without any, and "
+            "in older analyses."
+        ),
+    ] = None

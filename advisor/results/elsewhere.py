@@ -19,6 +19,15 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[float, doc("How many there are in a step (in the window without steps).")]
 
 
+class SlowRound(msgspec.Struct, frozen=True, kw_only=True):
+    """Collectives that were in flight together, where they took far longer than all other such rounds."""
+
+    number: Annotated[int, doc("Its place among the rounds, from 1 on.")]
+    rounds: Annotated[int, doc("How many there are, of as many collectives each.")]
+    ms: Annotated[float, doc("From the begin of the first of them to the end of the last.")]
+    usual_ms: Annotated[float, doc("The median of the others.")]
+
+
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
     """Collectives of one name on the CPU."""
 
@@ -30,6 +39,10 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
         float | None, doc("Bytes of the largest messages over their time in the median, in GB/s; None likewise.")
     ]
     ranks: Annotated[int | None, doc("Ranks of the job; None where unknown.")]
+    slow_round: Annotated[
+        SlowRound | None,
+        doc("The one round of several alike that took half as long again as each other, or longer; None without."),
+    ] = None
 
 
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):

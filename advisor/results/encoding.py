@@ -6,16 +6,18 @@ import re
 
 import msgspec
 
+from advisor.regex import regex
+
 # Characters that steer a terminal or reorder text: raw in JSON they are legal, and still do so where it is printed.
 _STEERING = {
     code: f"\\u{code:04x}"
     for code in (*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }
 # In what is indented line breaks stand between values only, never inside a string.
-_BREAK = re.compile(r"\n *")
-_PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
+_BREAK = regex(r"\n *")
+_PLAIN_LIST = regex(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
 # A CI's runner takes these for its commands, wherever in a line they stand. As an escape the text is the same to whoever parses it.
-_COMMAND = re.compile(r"##(?=\[|vso\[)", re.IGNORECASE)
+_COMMAND = regex(r"##(?=\[|vso\[)", re.IGNORECASE)
 
 
 def inert(text: str) -> str:

@@ -30,3 +30,9 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ]
     first: Annotated[Name | None, doc("Id of the rule of the first finding; None where there is none.")]
+    remark: Annotated[
+        Name | None,
+        doc(
+            "Code of the note of `quality` whose advice the line gives first: to record otherwise. None where it is another's."
+        ),
+    ] = None

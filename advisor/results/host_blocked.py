@@ -39,3 +39,10 @@ class HostBlocked(msgspec.Struct, frozen=True, kw_only=True):
         float | None, doc("What of it the GPU idles, in ms; None where idle time is not what the recording shows.")
     ]
     parts: Annotated[list[Blocking], doc("By call and place, the longest first.")]
+    step_ms: Annotated[
+        float | None,
+        doc(
+            "The mean step that this is of, in ms (the window without steps): the host's own where it runs ahead of the GPU, which "
+            "ends its last step later. None in older analyses."
+        ),
+    ] = None

@@ -16,7 +16,8 @@ class HostTime(msgspec.Struct, frozen=True, kw_only=True):
         CodeLine,
         doc(
             "What it does: a phase of training, the innermost function that is neither torch's nor the standard library's, a range "
-            "that the program marks, or the outermost operator, whichever is known first; empty between these, and for the others. "
+            "that the program marks, or the outermost operator, whichever is known first; of a function that is next to all of it "
+            "the innermost ranges in it. Empty between these, and for the others. "
             "Without a GPU the user's line that called it."
         ),
     ]

@@ -8,7 +8,7 @@ import msgspec
 
 from advisor.results.field import doc
 
-Pass = Literal["forward", "backward", "optimizer", "zero_grad", "loader", "between"]
+Pass = Literal["forward", "backward", "optimizer", "zero_grad", "metrics", "loader", "between"]
 
 
 class PassTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +18,8 @@ class PassTime(msgspec.Struct, frozen=True, kw_only=True):
         Pass,
         doc(
             "The pass: of work on the device that of the call which launched it, of idle time that in which a thread of the host "
-            "is meanwhile. `forward` is all work that no other launched, `loader` the wait for batches, `between` the idle time "
+            "is meanwhile. `forward` is all work that no other launched, `metrics` what a range or a library's function of metrics "
+            "did beside the backward pass and the optimizer, `loader` the wait for batches, `between` the idle time "
             "between passes."
         ),
     ]

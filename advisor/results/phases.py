@@ -49,3 +49,15 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     drafting_share: Annotated[
         float | None, doc("Drafting the next tokens (speculative decoding). None where no range or function shows it.")
     ] = None
+    collectives_share: Annotated[
+        float | None,
+        doc(
+            "Collectives, such as the all-reduce behind each half of a layer. None where there are none, and in older analyses."
+        ),
+    ] = None
+    collective: Annotated[
+        Name | None, doc("The kind that most of their time is of, as `kind` in `collectives`; None likewise.")
+    ] = None
+    collectives_ms: Annotated[
+        float | None, doc("ms of that time in a batch, waiting for other ranks included; None likewise.")
+    ] = None

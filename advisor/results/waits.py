@@ -35,3 +35,10 @@ class LeadLost(msgspec.Struct, frozen=True, kw_only=True):
         list[Waiting],
         doc("The operators that wait, the one with most idle time behind it first: a fifth of it or more each."),
     ]
+    others: Annotated[
+        list[Waiting],
+        doc(
+            "Operators that wait as well, a fifth of all such waits or more each, with less of the idle time behind them: not in "
+            "`wait_ms`. Empty in older analyses."
+        ),
+    ] = []

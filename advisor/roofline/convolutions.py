@@ -14,6 +14,7 @@ import math
 import re
 from typing import NamedTuple
 
+from advisor.regex import regex
 from advisor.roofline.signature import Operand, Shape, Signature, Tensor
 from advisor.roofline.traits import channels_first
 from advisor.roofline.types import SIZES
@@ -24,9 +25,9 @@ ALIGNED = 16
 _FEW_CHANNELS = 8
 """Channels under which a matrix unit has less than one load of them."""
 
-_FFT = re.compile(r"\bfft[12]d_[rc]2[rc]")
-_TILE = re.compile(r"winograd\w*?(?<!\d)(\d)x\1(?!\d)|_f(\d)x(\d)(?!\d)", re.IGNORECASE)
-_WINOGRAD = re.compile(r"winograd|sp3asmconv", re.IGNORECASE)
+_FFT = regex(r"\bfft[12]d_[rc]2[rc]")
+_TILE = regex(r"winograd\w*?(?<!\d)(\d)x\1(?!\d)|_f(\d)x(\d)(?!\d)", re.IGNORECASE)
+_WINOGRAD = regex(r"winograd|sp3asmconv", re.IGNORECASE)
 
 
 def share(kernel: str) -> float:

@@ -20,17 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
 
 _TYPE = r"(?:Mx)?(?:E4m3|E2m1|Int4)|Bfloat16|Fp16"
-_NAME = re.compile(
+_NAME = regex(
     rf"^bmm_(?P<out>{_TYPE})_(?P<weights>{_TYPE})(?P<rows>{_TYPE})?_Fp32(?:_bA(?P<block>\d+))?(?:_b[BC]\d+)*"
     r"_t(?P<high>\d+)x(?P<wide>\d+)x\d+"
 )
-_GATED = re.compile(r"swiglu|geglu", re.IGNORECASE)
+_GATED = regex(r"swiglu|geglu", re.IGNORECASE)
 _LAYERS = frozenset({"vllm::moe_forward", "vllm::moe_forward_shared"})
 _AXES = 3
 _BITS = {"E4m3": 8, "E2m1": 4, "Int4": 4, "Bfloat16": 16, "Fp16": 16}

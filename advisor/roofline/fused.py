@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import re
 
+from advisor.regex import regex
 from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.work import Formula, Hints, Work, finish
 
-_NAME = re.compile(r"^triton_(?P<kind>poi|red|per|tem|mm|for|split_scan)_(?:fused_)?(?P<operators>.*?)(?:_\d+)?$")
+_NAME = regex(r"^triton_(?P<kind>poi|red|per|tem|mm|for|split_scan)_(?:fused_)?(?P<operators>.*?)(?:_\d+)?$")
 _ARITHMETIC = "the arithmetic of the fused operators"
 
 

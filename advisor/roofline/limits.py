@@ -7,10 +7,9 @@ holds may move faster than memory does. The time that is *reachable* is the same
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor import hardware
 from advisor.hardware.rates import Rates
@@ -39,8 +38,7 @@ FORMATS = ("fp64", "fp32", _TF32, "fp16", "bf16", "fp8", "fp4", "int8")
 """Number formats of products that devices have rates for."""
 
 
-@dataclass
-class Limits:
+class Limits(Struct):
     """Figures of each row of ``kernels``; NaN (``bound``: -1) where the operator, its operands or the device are not known."""
 
     flops: Floats

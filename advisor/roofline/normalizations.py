@@ -13,7 +13,7 @@ from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.work import Formula, Hints, Work, dense, finish
 
 _FULL, _GIVEN, _RMS = 8, 2, 4
-_FULL_BACK, _GIVEN_BACK, _RMS_BACK = 13, 5, 10
+_FULL_BACK, _RMS_BACK = 13, 10
 
 
 def _forward(operations: int, parameters: tuple[int, ...], training: int | None = None) -> Formula:

@@ -5,24 +5,21 @@ What they read is in their operands. What they write is not, so that about half 
 
 from __future__ import annotations
 
-import re
-
+from advisor.regex import regex
 from advisor.roofline.signature import Signature
 from advisor.roofline.work import Formula, Hints, Work, finish
 
 _KINDS = {
-    "softmax": re.compile("softmax"),
-    "normalization": re.compile(
-        "(?:layer|rms|group|batch|instance)norm|(?<!spectral)(?<!weight)(?<!grad)norm(?:alize|$)"
-    ),
-    "pointwise": re.compile("gelu|silu|relu|swiglu|geglu|swish|mish|sigmoid|tanh|dropout|residual"),
+    "softmax": regex("softmax"),
+    "normalization": regex("(?:layer|rms|group|batch|instance)norm|(?<!spectral)(?<!weight)(?<!grad)norm(?:alize|$)"),
+    "pointwise": regex("gelu|silu|relu|swiglu|geglu|swish|mish|sigmoid|tanh|dropout|residual"),
 }
 # They do more than move their operands, or read parts of them; the gradients of autograd's functions are not all they read.
-_OTHERS = re.compile(
+_OTHERS = regex(
     "matmul|gemm|linear|mlp|ffn|conv|attention|attn|flash|mha|sdpa|moe|expert|lstm|gru|loss|entropy|embedding|gather|scatter"
     "|index|cache|paged|sparse|quant|reduce|clip|sampl|triton|backward|bmm|(?:^|_)mm(?:_|$)"
 )
-_SIGNS = re.compile(r"[\W\d_]+")
+_SIGNS = regex(r"[\W\d_]+")
 _LONGEST = 200
 _TORCH = ("aten::", "autograd::", "c10d::", "prims::", "nn.Module")
 

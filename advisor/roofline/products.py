@@ -8,8 +8,9 @@ factors and the bias as they are stored, and the product. A product in a format 
 from __future__ import annotations
 
 import math
-import re
 
+from advisor.regex import regex
+from advisor.roofline.pointwise import broadcast
 from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.types import SIZES
 from advisor.roofline.work import Formula, Hints, Sizes, Work, dense, finish
@@ -27,7 +28,7 @@ def product(a: Tensor, b: Tensor, others: list[Tensor | None], hints: Hints, out
     rows = a.shape[-2] if len(a.shape) > 1 else 1
     if a.shape[-1] != inner:
         return None
-    batch = _broadcast(a.shape[:-2], b.shape[:-2])
+    batch = broadcast([a.shape[:-2], b.shape[:-2]])
     if batch is None:
         return None
     count = math.prod(batch) * rows * columns
@@ -55,17 +56,6 @@ def _misaligned(a: Tensor, b: Tensor, columns: int, hints: Hints) -> bool:
         for stride, length in zip(factor.strides[-2:], factor.shape[-2:], strict=True)
         if stride > 1 and length > 1
     )
-
-
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
-    size = max(len(left), len(right))
-    pairs = zip((1,) * (size - len(left)) + left, (1,) * (size - len(right)) + right, strict=True)
-    out = []
-    for one, other in pairs:
-        if one != other and 1 not in (one, other):
-            return None
-        out.append(other if one == 1 else one)
-    return tuple(out)
 
 
 def _plain(first: int, bias: int | None = None, out: int | None = None) -> Formula:
@@ -141,9 +131,9 @@ def _addbmm(signature: Signature, hints: Hints) -> Work | None:
     return finish("matmul", flops, [added, a, b, result], hints, arithmetic=a.type or hints.type)
 
 
-_NAMES = re.compile(r"(?:^|_)(?:[shdb]?gemm|mat(?:rix)?_?mul(?:t|tiply)?|b?mm)(?:\d*_|\d*$)")
+_NAMES = regex(r"(?:^|_)(?:[shdb]?gemm|mat(?:rix)?_?mul(?:t|tiply)?|b?mm)(?:\d*_|\d*$)")
 # MyMatmul, TiledGEMM, matMulNaive: where a word begins, in names without underlines.
-_WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORDS = regex(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHERS = (
     "scale", "quant", "fp8", "fp4", "int8", "int4", "w8", "w4", "moe", "expert", "group", "sparse", "backward", "reduce",
     "gather", "all_",

@@ -7,13 +7,13 @@ may (``near``). Everything here is worked out on codes; only what is distinct is
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, alike, coded, compact, distinct, fetch
+from advisor.regex import regex
 from advisor.roofline import convolutions, families, pointwise
 from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
@@ -31,9 +31,9 @@ _EXPANDS = frozenset({"aten::expand", "aten::expand_as", "aten::broadcast_to"})
 _BEFORE = 4
 """Operators before one among which an expansion of its first operand is looked for."""
 _PREPARING = frozenset({"copy", "fill"})
-_ELEMENT = re.compile(r"OpaqueType<(\d+)u?>")
+_ELEMENT = regex(r"OpaqueType<(\d+)u?>")
 _ELEMENTS = {1: "uint8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
-_WORDS = re.compile(r"c10::BFloat16|c10::Half|\bdouble\b|\bfloat\b|\blong\b|\bint\b")
+_WORDS = regex(r"c10::BFloat16|c10::Half|\bdouble\b|\bfloat\b|\blong\b|\bint\b")
 _FORMATS = {
     "c10::BFloat16": "bfloat16",
     "c10::Half": "float16",
@@ -44,8 +44,7 @@ _FORMATS = {
 }
 
 
-@dataclass
-class Signatures:
+class Signatures(Struct):
     """The distinct signatures of operators that have a formula, and which of them each row of the table ``op`` is."""
 
     table: list[Signature | None]
@@ -53,8 +52,7 @@ class Signatures:
     """Per row: an index into the table; -1 without shapes or formula."""
 
 
-@dataclass
-class Modelled:
+class Modelled(Struct):
     """The work of a recording's operators. ``form`` and ``owner`` speak of nodes of the host's forest."""
 
     works: list[Work | None]

@@ -59,7 +59,6 @@ MATRIX = frozenset({"matmul", "convolution", "attention", "recurrent", "moe"})
 UNTYPED = "the operands' types"
 UNSIZED = "the output's size"
 UNLISTED = "the sizes of the tensors in its lists"
-UNVALUED = "the values of its arguments"
 
 
 class Hints(NamedTuple):

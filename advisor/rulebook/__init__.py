@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from advisor.errors import RuleError, nearest
-from advisor.frames import SCHEMAS
+from advisor.frames import FRAMES, SCHEMAS
 from advisor.frames.schema import Schema
 from advisor.privacy import excerpt
 from advisor.rulebook import cached, shipped
@@ -34,8 +35,7 @@ _LISTS = ("yields_to", "gone_with", "rewrites")
 """Keys that name other rules."""
 
 
-@dataclass(frozen=True)
-class Rulebook:
+class Rulebook(Struct, frozen=True):
     """The rules in the order of their ids, and the frames that they were checked against."""
 
     rules: tuple[Rule, ...]
@@ -87,7 +87,7 @@ def load(
     key = (contents, repr(overrides), tuple(schemas.items()))
     if not problems and key in _LOADED:
         return _LOADED[key]
-    entry = cached.name_of(part for content in (*contents, key[1:]) for part in content)
+    entry = cached.name_of(part for content in (*contents, key[1:], _shown()) for part in content)
     if not problems and not thorough and (found := cached.read(entry)) is not None:
         return _remember(key, Rulebook(found, schemas))
     for draft in drafts:
@@ -111,7 +111,12 @@ def _take_as_proven(drafts: Sequence[Draft]) -> None:
     """Mark the rules that ship with the advisor."""
     own = os.path.realpath(builtin_rules_dir())
     for draft in drafts:
-        draft.proven = os.path.realpath(draft.path).startswith(own + os.sep)
+        draft.proven = draft.file_path.startswith(own + os.sep)
+
+
+def _shown() -> list[tuple[str, tuple[str, ...], bool]]:
+    """List what a rule that says nothing of it takes from its frame: the evidence, and whether its rows own time."""
+    return [(name, frame.evidence, frame.timeless) for name, frame in FRAMES.items()]
 
 
 def _remember(key: Any, book: Rulebook) -> Rulebook:
@@ -130,6 +135,7 @@ def _drafts(
     for place in dirs:
         folders.setdefault(os.path.realpath(place), Path(place))
     files: set[tuple[str, str]] = set()
+    real = cache(os.path.realpath)  # many rules lie in each folder
     for folder in folders.values():
         if not folder.is_dir():
             problems.append(f"{folder}: {'is no folder' if folder.exists() else 'no such folder'}")
@@ -138,7 +144,9 @@ def _drafts(
         problems += [f"{entry}: links to nothing" for entry in sorted(broken) if entry.suffix != ".toml"]
         for path in files_in(folder):
             draft = Draft(path, schemas, overrides)
-            file = (os.path.realpath(path), draft.id)
+            linked = path.is_symlink()
+            draft.file_path = os.path.realpath(path) if linked else os.path.join(real(path.parent), path.name)
+            file = (draft.file_path, draft.id)
             if path.parent.parent != folder:
                 problems.append(
                     f"{draft.label}: a rule lies in a folder named for its category: {folder}/CATEGORY/NAME.toml"

@@ -6,6 +6,7 @@ the entry's name: the files, the user's limits, the columns of the frames, the c
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable
 from functools import cache
@@ -56,5 +57,7 @@ def read(name: str) -> tuple[Rule, ...] | None:
 
 def write(name: str, rules: tuple[Rule, ...]) -> None:
     """Keep rules, where the cache is not off and can be written."""
-    if (store := _store()) is not None:
+    if (store := _store()) is None:
+        return
+    with contextlib.suppress(OverflowError):  # a limit of more than 64 bits is kept by nobody
         store.save_rules(name, msgspec.msgpack.encode(rules))

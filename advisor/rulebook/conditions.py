@@ -23,6 +23,7 @@ import duckdb
 import msgspec
 
 from advisor.reading import machine
+from advisor.regex import regex
 from advisor.rulebook.expression import Condition, ConditionError, Limit, Node, Printer, Request
 from advisor.threads import each, processor_clock
 
@@ -49,10 +50,10 @@ _MANY = 200
 """Conditions from which on two threads parse them."""
 
 _BOOLEAN = ("BOOLEAN", "bool")  # as the versions of DuckDB's client name it
-_NUMBER = re.compile(r"NUMBER|\w*INT|INTEGER|DOUBLE|FLOAT|DECIMAL", re.IGNORECASE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_BRACKET = re.compile(r"[()\[\]{}]")
-_STRING = re.compile(r"'(?:[^']|'')*'")
+_NUMBER = regex(r"NUMBER|\w*INT|INTEGER|DOUBLE|FLOAT|DECIMAL", re.IGNORECASE)
+_CONTROL = regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_BRACKET = regex(r"[()\[\]{}]")
+_STRING = regex(r"'(?:[^']|'')*'")
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -92,6 +93,8 @@ class Watch:
         self._clock: Callable[[], float] = time.process_time
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self.stopped = False
+        """True once a query has been interrupted."""
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Watch:
@@ -120,6 +123,7 @@ class Watch:
             with self._lock:
                 # Between queries there is no clock to read: the thread that asked may be over.
                 if self._due < math.inf and (self._clock() > self._due or time.monotonic() > self._latest):
+                    self.stopped = True
                     self._connection.interrupt()
 
 

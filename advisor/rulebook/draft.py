@@ -37,8 +37,8 @@ class Draft(Reader):
         super().__init__()
         self.path, self.schemas, self.overrides = path, schemas, overrides
         self.proven = False
-        here = Path.cwd()
-        self.label = str(path.relative_to(here) if path.is_relative_to(here) else path)
+        self.file_path = ""
+        """The file's path without links."""
         self.file = _BLANK
         self.conditions: dict[str, list[Condition]] = {}
 
@@ -46,6 +46,12 @@ class Draft(Reader):
     def id(self) -> str:
         """The id that it must have, from where the file lies."""
         return f"{self.path.parent.name}/{self.path.stem}"
+
+    @cached_property
+    def label(self) -> str:
+        """The file as messages name it."""
+        here = Path.cwd()
+        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
 
     @property
     def is_profile(self) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from msgspec import Struct, field
+
 from advisor.errors import AdvisorError, nearest
+from advisor.regex import regex
 
 Limit = float | int | str
 Node = Mapping[str, Any]
@@ -61,8 +63,8 @@ _FUNCTIONS = sorted([*_SCALARS, *_AGGREGATES, "coalesce", "regexp_matches", "reg
 
 # Stand-ins in the printed SQL for what is known only when the rule runs. No literal can hold these characters.
 _ROWS, _LATE = "\x01", "\x02"
-_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_SPECIAL = regex(r"[\\.+*?()|\[\]{}^$]")
+_REPEAT = regex(r"\{(\d+)(?:,(\d*))?\}")
 
 
 class ConditionError(AdvisorError):
@@ -73,8 +75,7 @@ class ConditionError(AdvisorError):
         super().__init__(f"{where}: {problem}" if where else problem)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A text to compile: *limits* are bound as literals, *late* names when the condition runs. It is a condition, or a *number*."""
 
     text: str
@@ -88,8 +89,7 @@ class Request:
     where: str = ""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A checked expression: the text as written, the columns and limits it uses, and the SQL printed from its tree."""
 
     text: str

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from advisor.frames import SCHEMAS
 from advisor.reading.program_settings import NAMES
+from advisor.regex import regex
 from advisor.results.analysis import Confidence, Severity
 from advisor.rulebook.expression import Condition
 
@@ -37,9 +38,9 @@ _RATES = frozenset({"half_times", "tf32_times", "half_times_tf32"})
 PROFILE = "profile"
 MOST_WHY = 60
 """Words of a `why`, at most; what is beyond them belongs in `more`."""
-PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
+PLACEHOLDER = regex(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
-_COUNTED = re.compile(PLACEHOLDER.pattern + r"(?:(?P<noun> (?!is\b|was\b|has\b|as\b|its\b|this\b|times\b)[a-z]+)s\b)?")
+_COUNTED = regex(PLACEHOLDER.pattern + r"(?:(?P<noun> (?!is\b|was\b|has\b|as\b|its\b|this\b|times\b)[a-z]+)s\b)?")
 """The same with a noun in the plural behind it, which a count of 1 takes in the singular."""
 
 USUAL = {"optimizers": "AdamW", "function": "it", "functions": "it"}
@@ -49,10 +50,10 @@ USUAL = {"optimizers": "AdamW", "function": "it", "functions": "it"}
 """
 PHRASES = {"readback": " (it reads a value back at {}: out with that first, unless compiled code skips it)"}
 """Columns of `trace` that hold a place; a fix says more where there is one, as ``{readback}``, and nothing where not."""
-_PLACE = re.compile(r"[\w.-]{1,80}:\d{1,7} in [\w.<>-]{1,80}")
+_PLACE = regex(r"[\w.-]{1,80}:\d{1,7} in [\w.<>-]{1,80}")
 _NAMED = 3
 """Names in one text; what more there are, the table says."""
-_NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?")
+_NAME_OF_CLASS = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?")
 """A name, or that of a method with its class."""
 
 _SQL = "; SQL, one expression without subqueries"
@@ -117,7 +118,7 @@ _LEVELS = {
 }
 Levels = Annotated[dict[Severity, Share], Meta(extra_json_schema=_LEVELS)]
 LimitName = Annotated[str, Meta(pattern=r"^(?!(?:steps|window_ns)$)[a-z][a-z0-9_]*$", extra={"must": _NAME})]
-LimitValue = Annotated[float | str, Meta(extra={"must": "a finite number or text"})]
+LimitValue = Annotated[int | float | str, Meta(extra={"must": "a finite number or text"})]
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

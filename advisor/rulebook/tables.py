@@ -18,10 +18,11 @@ import msgspec
 
 from advisor.errors import nearest
 from advisor.privacy import excerpt
+from advisor.regex import regex
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_BARE = re.compile(r"[\w-]+")
+_BARE = regex(r"[\w-]+")
 _FEW = 12
 _LONGEST = 60
 _LONGEST_KEY, _LONGEST_PROBLEM = 100, 450

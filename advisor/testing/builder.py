@@ -128,13 +128,19 @@ class TraceBuilder(HostSide):
         )
 
     def graph(
-        self, kernels: Sequence[tuple[str, Micros]], *, stream: int = 7, device: int = 0, host_us: Micros | None = None
+        self,
+        kernels: Sequence[tuple[str, Micros]],
+        *,
+        stream: int = 7,
+        device: int = 0,
+        host_us: Micros | None = None,
+        after: Sequence[Span] = (),
     ) -> list[Work]:
-        """Add a captured graph: one launch, one correlation, many kernels."""
+        """Add a captured graph: one launch, one correlation, many kernels; *after* is what it waits for."""
         call = self._call("cudaGraphLaunch", host_us, {})
         works = []
         for node, (name, us) in enumerate(kernels):
-            span = self._span(ns(us), call, device, stream, None, ())
+            span = self._span(ns(us), call, device, stream, None, after)
             facts = self._place(device, stream) | self._kernel_facts((1024, 1, 1), (256, 1, 1), 32, 0)
             works.append(
                 self._line.work("kernel", name, span, device, stream, facts | {"graph node id": node + 1}, call)

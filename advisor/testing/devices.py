@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-_AMD = re.compile(r"AMD|Radeon|Instinct", re.IGNORECASE)
+from advisor.regex import regex
+
+_AMD = regex(r"AMD|Radeon|Instinct", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

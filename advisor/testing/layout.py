@@ -106,7 +106,7 @@ def text(events: Iterable[Event | Verbatim], clock: Clock, root: Root, end_ns: i
             parts.append(_flow(event, clock))
     parts += [_verbatim(event, clock) for event in events if isinstance(event, Verbatim)]
     parts += _naming(timed, clock, root)
-    parts += _frame(clock, root, end_ns)
+    parts += _frame(clock, end_ns)
     body = ",\n".join(parts)
     if root.as_list:
         return f"[\n{body}\n]"
@@ -234,7 +234,7 @@ def _naming(events: Iterable[Event], clock: Clock, root: Root) -> list[str]:
     return out
 
 
-def _frame(clock: Clock, root: Root, end_ns: int) -> list[str]:
+def _frame(clock: Clock, end_ns: int) -> list[str]:
     """Write the span of the recording and the instants at its two ends."""
     zero, end = clock.ts(0), clock.ts(end_ns)
     spans = "Traces" if clock.old else "Spans"

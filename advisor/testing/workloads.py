@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from advisor.regex import regex
 from advisor.testing.builder import TraceBuilder
 
 Part = Callable[[TraceBuilder], object]
 """Part of a step besides its work, as calls of the builder."""
 GEMM = "volta_sgemm_128x64_nn"
-_PRODUCT = re.compile("gem[mv]")
+_PRODUCT = regex("gem[mv]")
 
 
 def kernels(*names: tuple[str, float], device: str = "Tesla V100-SXM2-16GB") -> TraceBuilder:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.intervals import Ints
 
@@ -19,8 +18,7 @@ _LEAST_SHARED = 0.8
 _Table = npt.NDArray[np.uint16]
 
 
-@dataclass(frozen=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """Pairs of a place in the sequence and a place in the reference that can stand for it, ordered by the former.
 
     A place that has none is in no pair. One with several stands for any of them.

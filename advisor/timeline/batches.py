@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, Spans, distinct, fetch, narrow, union
 from advisor.timeline.calls import RUNTIME
@@ -17,8 +17,7 @@ _LEAST_LAUNCHES = 20
 """Launches from which on a batch without a replay runs its model eagerly: fewer are a model that is not seen to run."""
 
 
-@dataclass(frozen=True)
-class Batches:
+class Batches(Struct, frozen=True):
     """Batches in order of start on the host.
 
     *node* is the forest node of the annotation, *phase* a code of ``PHASES``; *sequences*, *tokens* and *context*, the length of

@@ -7,17 +7,18 @@ lets spans overlap without nesting; the smaller overhang is cut, and nothing is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from advisor.intervals import Bools, Ints, coded, compact, distinct, fetch
 from advisor.reading import machine
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
+from advisor.regex import regex
 from advisor.threads import both
 from advisor.timeline import closures
 from advisor.timeline.source import LIBRARIES, Place, parse_frame
@@ -42,7 +43,7 @@ _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
 _MOST_ORDERS = 4
 """Orders of derivatives beyond which no place is sought."""
-_AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
+_AUTOGRAD_NODE = regex(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
 
 
@@ -55,8 +56,7 @@ def stack_rows(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequ
     return {key: np.concatenate(arrays) if arrays else np.zeros(0, np.int64) for key, arrays in parts.items()}
 
 
-@dataclass
-class Attributes:
+class Attributes(Struct):
     """Attributes that a node inherits from the nodes around it: codes into the tables of :class:`Host`, -1 for none."""
 
     user: Ints
@@ -106,12 +106,9 @@ class Host:
         edges = np.flatnonzero(np.diff(self.thread)) + 1
         self._bounds = [0, *edges.tolist(), self.size] if self.size else []
         self._thread_ids = [int(self.thread[low]) for low in self._bounds[:-1]]
-        self.depth = np.zeros(self.size, np.int32)
         self.parent = np.full(self.size, -1, np.int32)
-        self._nest()
-        self.levels = _levels(self.depth)
-        if len(self.levels) < 1 << 15:
-            self.depth = self.depth.astype(np.int16)
+        self.levels = _levels(self._nest())
+        """The nodes of each depth, in their order."""
         for level in self.levels[1:]:
             late = level[self.end[level] > self.end[self.parent[level]]]
             self.end[late] = np.maximum(self.end[self.parent[late]], self.start[late])
@@ -144,12 +141,15 @@ class Host:
 
     # ---- nesting
 
-    def _nest(self) -> None:
+    def _nest(self) -> Ints:
+        """Find parents, cut ends to theirs, and return the depth of each node."""
+        depths = np.zeros(self.size, np.int32)
         for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True):
             depth, parent, end = _nest_all(self.start[low:high], self.end[low:high], self.group[low:high] == PYTHON)
-            self.depth[low:high], self.end[low:high] = depth, end
+            depths[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
             del depth, parent, end  # before there are those of another thread
+        return depths
 
     # ---- inheritance
 
@@ -654,6 +654,27 @@ class Host:
             return int(self.thread[0]) if self.size else -1
         ids, counts = np.unique(self.thread[busy], return_counts=True)
         return int(ids[np.argmax(counts)])
+
+    def ns(self, nodes: Ints) -> Ints:
+        """Time that some nodes take, in ns."""
+        length: Ints = self.end[nodes] - self.start[nodes]
+        return length
+
+    def lasting(self, chosen: Bools, least_ns: int) -> Ints:
+        """Chosen nodes that take so long and longer."""
+        nodes = np.flatnonzero(chosen)
+        return nodes[self.ns(nodes) >= least_ns]
+
+    def own_ns(self, nodes: Ints) -> Ints:
+        """Time that some nodes take without their direct children, in ns. Of a few it takes less room than :meth:`children_ns`."""
+        held = np.zeros(self.size + 1, np.bool_)  # none, -1, has the last place
+        held[nodes] = True
+        children = np.flatnonzero(held[self.parent])
+        holders, back = coded(nodes)
+        total = np.zeros(len(holders), np.int64)
+        np.add.at(total, np.searchsorted(holders, self.parent[children]), self.ns(children))
+        own: Ints = self.ns(nodes) - total[back]
+        return own
 
     def children_ns(self) -> Ints:
         """Time that a node's direct children take, in ns."""

@@ -6,16 +6,16 @@ program does with the gradients there (norms that are logged, clipping).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 
 # What optimizers run over all parameters at once, in place: the first of them behind the closure is the optimizer's.
-_UPDATE = re.compile(r"aten::_(foreach|fused)_\w+_")
+_UPDATE = regex(r"aten::_(foreach|fused)_\w+_")
 
 
 class Nodes(Protocol):

@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from advisor.regex import regex
+
 _MOST = 4000
 # Libraries whose every kernel communicates; a word that begins with the library's name, so that a kernel of one's own that
 # merely holds it is none.
-_LIBRARY = re.compile(
+_LIBRARY = regex(
     r"\b(?:nccl|rccl|hccl|cncl|mccl|eccl|bkcl|flagcx)(?:[A-Z_]|\b)|\b(?:NCCL|RCCL|HCCL|MCCL)"
     r"|oneccl|\bccl::|\bhcom_|mscclpp|\bmsccl|nvshmem|rocshmem|\broc_shmem|userbuffers_|\bpplx::|\bmori::"
     r"|multimem_(?:all|reduce|one)|cross_device_(?:reduce|barrier)|quickreduce::|\bnvls_|_nvls_"
@@ -26,14 +28,14 @@ _IN_LIBRARY = (
     "quickreduce::", "nvls_", "deep_ep",
 )  # fmt: skip
 # In a function's own name, of whatever library. Not of the threads of one warp, block or cluster.
-_MANY = re.compile(
+_MANY = regex(
     r"(?<!warp)(?<!warp_)(?<!block)(?<!block_)(?<!quad_)(?<!group_)(?<!cluster_)(?<!cta_)(?<!thread_)(?<!simd_)"
     r"(?:all_?reduce|reduce_?scatter(?!_add)|all_?gather|all_?to_?all|moe_?a2a(?:dispatch|combine|prepare)|one_?shot_?reduce"
     r"|(?<![a-z])ep_?(?:dispatch|combine)_?(?:intra|inter|low_?latency|kernel))",
     re.IGNORECASE,
 )
 # Inductor names a kernel after all operators around it: one that adds to the result of a collective is none.
-_FUSED = re.compile(r"^triton_(?:poi|red|per|tem|for)_")
+_FUSED = regex(r"^triton_(?:poi|red|per|tem|for)_")
 
 
 @lru_cache(maxsize=16384)

@@ -15,6 +15,7 @@ import re
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct, fetch, union
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, layer_of, partition
 from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE, Recording
@@ -24,18 +25,18 @@ from advisor.timeline.waits import Waits
 
 # Operators and annotations that only a program on a GPU or another accelerator has, for traces that hold nothing of the
 # device itself. On Apple's GPUs alone aten::linear is one operator, with nothing inside it and a backward of its own.
-_ON_DEVICE = re.compile(
+_ON_DEVICE = regex(
     r"(?<!_use_)cudnn(?!_is)|cublas|\bcuda|nccl|miopen|\bmps|_mps|\b(?:xpu|hpu|npu|xla|tpu)\b|record_stream|pin_memory"
     r"|_fused_dropout"
     r"|thnn_fused|aten::linear_backward|flash_attention(?!\w*for_cpu)|efficient_attention",
     re.IGNORECASE,
 )
-_TORCHS_OWN = re.compile(r"^(?:nccl|gloo|mpi|ucc|c10d):|^Optimizer\.|^DistributedDataParallel\.|^ProfilerStep#")
-_OPERATOR = re.compile(r"^[\w.]+::|^(?:nccl|gloo|mpi|ucc|c10d):|^(?:record_param_comms|\w+Backward\w*)$|^cpp_fused")
-_ON_CPU = re.compile(r"mkldnn|mkl_linear|_for_cpu|nnpack|^cpp_fused")
-_DEVICE_CALL = re.compile(r"Launch|Memcpy|Memset|Malloc|MemAlloc")
-_COLLECTIVE_OP = re.compile(r"^(?:c10d|_?c10d_functional)::|^record_param_comms$")
-_COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
+_TORCHS_OWN = regex(r"^(?:nccl|gloo|mpi|ucc|c10d):|^Optimizer\.|^DistributedDataParallel\.|^ProfilerStep#")
+_OPERATOR = regex(r"^[\w.]+::|^(?:nccl|gloo|mpi|ucc|c10d):|^(?:record_param_comms|\w+Backward\w*)$|^cpp_fused")
+_ON_CPU = regex(r"mkldnn|mkl_linear|_for_cpu|nnpack|^cpp_fused")
+_DEVICE_CALL = regex(r"Launch|Memcpy|Memset|Malloc|MemAlloc")
+_COLLECTIVE_OP = regex(r"^(?:c10d|_?c10d_functional)::|^record_param_comms$")
+_COLLECTIVE = regex(r"^(?:gloo|mpi|ucc):")
 
 
 def shows_device(recording: Recording) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 
@@ -14,33 +14,30 @@ PREFILL, DECODE, MIXED, DIFFUSION = "prefill", "decode", "mixed", "diffusion"
 # vLLM: execute_context_1(888_788544)_generation_0(0), execute_32_context_0(sq0sk0..)_generation_32(sq32sk32785..), in which the
 # first figure of a bracket, or that behind sq, counts the tokens, and that behind sk the length of all sequences;
 # execute_new_1_cached_31 counts requests alone.
-_VLLM = re.compile(
-    r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+))?[^)]*\)"
-)
-_VLLM_BARE = re.compile(r"^execute_(?:\d+_)?context_(\d+)\(.*\)_generation_(\d+)")
-_VLLM_NEW = re.compile(r"^execute_new_(\d+)_cached_(\d+)")
+_VLLM = regex(r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+))?[^)]*\)")
+_VLLM_BARE = regex(r"^execute_(?:\d+_)?context_(\d+)\(.*\)_generation_(\d+)")
+_VLLM_NEW = regex(r"^execute_new_(\d+)_cached_(\d+)")
 # SGLang: step[DECODE bs=32], step[EXTEND bs=1 toks=512].
-_SGLANG = re.compile(
+_SGLANG = regex(
     r"^step\[(?:(EXTEND|PREFILL)|(DECODE|TARGET_VERIFY)|MIXED)\b(?:[^\]]*?\bbs=(\d+))?(?:[^\]]*?\btoks=(\d+))?"
 )
 # TensorRT-LLM: [Executor] _forward_step 12: 3 ctx reqs, 10 gen reqs.
-_TENSORRT = re.compile(r"^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs")
+_TENSORRT = regex(r"^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs")
 # xDiT: execute_diffusion_1_256x256.
-_PIPELINE = re.compile(r"^execute_diffusion_(\d+)_\d+x\d+")
+_PIPELINE = regex(r"^execute_diffusion_(\d+)_\d+x\d+")
 # vLLM's annotation is around the model alone. Behind it come sampling and drafting, in ranges of its own where these are
 # switched on, and in a function that stacks show.
-REST = re.compile(r"^gpu_model_runner: |\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): sample_tokens$")
-SAMPLING = re.compile(r"^gpu_model_runner: sample$")
+REST = regex(r"^gpu_model_runner: |\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): sample_tokens$")
+SAMPLING = regex(r"^gpu_model_runner: sample$")
 # SGLang drafts in ranges before the batch that verifies, and extends the draft's cache behind it.
-DRAFTING = re.compile(
+DRAFTING = regex(
     r"^gpu_model_runner: draft$|^draft(?:_extend)?$|\bvllm/v1/worker/(?:\w+/)?\w+\.py\(\d+\): propose_draft\w*$"
 )
 _HEADS = ("execute_", "step[", "[Executor] ")
 """With one of them all of these begin: a recording has thousands of other names."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Batch of an iteration, by its annotation. Counts are None where the name does not tell."""
 
     phase: str
@@ -57,8 +54,7 @@ class Batch:
         return self.phase == DECODE and known and (self.tokens or 0) > (self.sequences or 0)
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """An iteration on the host: a forest node, and the batch."""
 
     node: int

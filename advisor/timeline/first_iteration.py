@@ -5,12 +5,12 @@ Python imports, caches and first calls of less than half a ms each add up there:
 
 from __future__ import annotations
 
-import re
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from advisor.intervals import Ints, Spans, complement, covered, distinct, without
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.startup_table import FEW, FIRST_ITERATION, TIMES, Rows, Startup
@@ -20,7 +20,7 @@ from advisor.timeline.startup_table import FEW, FIRST_ITERATION, TIMES, Rows, St
 _FILLED, _NEW, _SLOWER = 0.9, 0.05, 2
 # Kernels among which a pass that comes again is looked for, and the fewest that are one.
 _MOST, _LEAST = 50_000, 8
-_INPUTS = re.compile(
+_INPUTS = regex(
     r"^aten::(?:rand\w*|normal|(?:uniform|normal|random|bernoulli|fill|zero)_|zeros|ones|full|arange|to|copy_)$"
 )
 

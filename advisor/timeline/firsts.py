@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import EMPTY, Bools, Ints, complement, distinct, union
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import Recording
 from advisor.timeline.startup_table import (
@@ -25,22 +24,21 @@ from advisor.timeline.startup_table import (
 )
 
 # Operators that choose among libraries' algorithms: the first call of a shape may search or plan.
-SELECTS = re.compile(
+SELECTS = regex(
     r"convolution|conv[123]d|(?:::|_)(?:mm|bmm|baddbmm|addmm|addmv|linear|matmul)$|scaled_mm|attention|_rnn|miopen|cudnn"
 )
 # Of these the number of kernels does not grow with the shape.
-_CONVOLVES = re.compile(r"convolution|conv[123]d")
-ALLOCATES = re.compile(r"^aten::(?:empty|new_empty)(?:_\w+)?$")
-_COMPILED = re.compile(r"^(?:Torch-Compiled Region|## Call CompiledFxGraph|CompiledFunction)")
+_CONVOLVES = regex(r"convolution|conv[123]d")
+ALLOCATES = regex(r"^aten::(?:empty|new_empty)(?:_\w+)?$")
+_COMPILED = regex(r"^(?:Torch-Compiled Region|## Call CompiledFxGraph|CompiledFunction)")
 # Names that the profiler's user gives to a part of the program: of 2021 they are operators.
-_RANGES = re.compile(r"^(?:ProfilerStep#|Optimizer\.|enumerate\(|##? )")
+_RANGES = regex(r"^(?:ProfilerStep#|Optimizer\.|enumerate\(|##? )")
 # Between two calls of an operator lie microseconds of its own code; what takes longer sets something up.
 _STILL_NS = 100_000
 _SEARCH_TIMES = 3
 
 
-@dataclass
-class _Facts:
+class _Facts(Struct):
     """Facts of all nodes, worked out once: own time, shapes, and which of them launch, and launch a kernel for the first time."""
 
     own: Ints

@@ -6,9 +6,9 @@ are joined by the sign that many of them hold; names of torch that hold one are 
 
 from __future__ import annotations
 
-import re
+from advisor.regex import regex
 
-_NAME = re.compile(r"^triton_(?:poi|red|per|tem|mm|bmm|for|spl|flex|split_scan)_fused_(?P<operators>\w*?)_?\d+$")
+_NAME = regex(r"^triton_(?:poi|red|per|tem|mm|bmm|for|spl|flex|split_scan)_fused_(?P<operators>\w*?)_?\d+$")
 _LISTED = """
     _fused_rms_norm _fused_rms_norm_backward _log_softmax _log_softmax_backward_data
     _low_memory_max_pool_offsets_to_indices _low_memory_max_pool_with_offsets _native_batch_norm_legit

@@ -7,13 +7,13 @@ where both sides have grids; what has several possible origins has what these ag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.alignment import Candidates, align
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
@@ -21,14 +21,13 @@ from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.waits import GRAPH
 
 ANNOTATED, CAPTURE, EAGER = "annotation", "capture", "eager"
-_BEGIN = re.compile(r"^(?:cuda|hip|cu)StreamBeginCapture")
-_END = re.compile(r"^(?:cuda|hip|cu)StreamEndCapture")
+_BEGIN = regex(r"^(?:cuda|hip|cu)StreamBeginCapture")
+_END = regex(r"^(?:cuda|hip|cu)StreamEndCapture")
 _MOST_PIECES = 8
 _COLUMNS = ("op", "module", "user", "library")
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """Launches, one by one: those of a capture, or of an eager step."""
 
     kind: str
@@ -43,8 +42,7 @@ class Reference:
         return self.kind == CAPTURE
 
 
-@dataclass
-class Origins:
+class Origins(Struct):
     """Origin of each kernel: codes into the tables of texts; -1 where it is not known, and for what no graph replayed."""
 
     kind: list[str | None]
@@ -223,8 +221,7 @@ def notes(context: Context) -> list[tuple[str, str]]:
 # ---- answers
 
 
-@dataclass(frozen=True)
-class _Agreed:
+class _Agreed(Struct, frozen=True):
     """Values that all candidates of a place agree on: place in the replay, and codes of the source's tables."""
 
     place: Ints

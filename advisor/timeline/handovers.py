@@ -14,6 +14,7 @@ import re
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, distinct, fetch, intersect, union
+from advisor.regex import regex
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import COPY, Recording
@@ -25,8 +26,8 @@ _PASSING_NS = 100_000
 """A copy between devices belongs to the stretch that it lies this near to."""
 _AT_ONCE = 0.25
 """Part of the time of a device in which others work as well, up to which it works in turn with them."""
-_PEER = re.compile(r"\bPtoP\b|PEER_TO_PEER|MemcpyPeer")
-_DEVICE_COPY = re.compile(r"DtoD|DeviceToDevice|DEVICE_TO_DEVICE")
+_PEER = regex(r"\bPtoP\b|PEER_TO_PEER|MemcpyPeer")
+_DEVICE_COPY = regex(r"DtoD|DeviceToDevice|DEVICE_TO_DEVICE")
 # A tensor that is moved to where it is already is not copied: a copy of memory in this operator goes to another device.
 _MOVES = "aten::_to_copy"
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 
 from advisor.intervals import Ints, coded, summed
 from advisor.timeline.calls import PYTHON
@@ -20,8 +19,7 @@ _PARTS, _LEAST = 3, 0.05
 _DEEPEST = 12
 
 
-@dataclass
-class Holders:
+class Holders(Struct):
     """One entry for each stretch of idle; ``calls`` and ``dur_ns`` are -1 where no function is known."""
 
     name: pd.Categorical
@@ -45,7 +43,7 @@ def describe(context: Context, node: Ints) -> Holders:
         used, index = coded(code)
         every = np.flatnonzero((host.group == PYTHON) & np.isin(host.name, used))
         row = np.searchsorted(used, host.name[every])
-        length = (host.end - host.start)[every]
+        length = host.ns(every)
         # A function that calls itself lasts as long as the outermost call.
         flags = np.zeros(max(len(names), 1), np.bool_)
         flags[used] = True
@@ -72,13 +70,13 @@ def _parts(context: Context, nodes: Ints) -> str:
     Where nearly all of it lies in one function, that one's children are named: the last that does not say it all.
     """
     host = context.recording.host
-    whole = int((host.end - host.start)[nodes].sum())
+    whole = int(host.ns(nodes).sum())
     for _ in range(_DEEPEST):
         children = _children(context, nodes)
         if not len(children) or not whole:
             return ""
         used, row = coded(host.name[children])
-        total = summed(row, (host.end - host.start)[children], len(used))
+        total = summed(row, host.ns(children), len(used))
         best = int(np.argmax(total))
         if total[best] < _NEARLY_ALL * whole:
             order = np.argsort(-total, kind="stable")[:_PARTS].tolist()

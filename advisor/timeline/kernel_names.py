@@ -7,9 +7,11 @@ prove stays unknown (None).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
+
+from advisor.regex import regex
 from advisor.timeline.communication_names import communicates
 
 _CLASSES = (
@@ -38,15 +40,15 @@ _CLASSES = (
                     r"|masked_fill"),
 )  # fmt: skip
 # A replay that the profiler recorded as one piece of work (reading/nsys.py): anything may run in it.
-_WHOLE_GRAPH = re.compile(r"^CUDA graph(?: \d+)?$")
-_COMPILED = [(name, re.compile(pattern)) for name, pattern in _CLASSES]
+_WHOLE_GRAPH = regex(r"^CUDA graph(?: \d+)?$")
+_COMPILED = [(name, regex(pattern)) for name, pattern in _CLASSES]
 
-_TENSOR = re.compile(
+_TENSOR = regex(
     r"tensorop|hmma|imma_|wgmma|nvjet|[hsi](?:884|1688|8816|8832|16816|16832|16864|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|_)"
     r"|xmma_(?:gemm|fprop|dgrad|wgrad|new).*(?:bf16|f16f16|tf32|e4m3|e5m2|i8i8)|fmha|flash_(?:fwd|bwd)|flash::|884cudnn|1688cudnn"
     r"|\b[bB]mm_[A-Z]\w+_Fp32|cutlass3x_sm(?:90|100|103|120)_(?:bs)?tensorop|_mma_|mma_kernel|16816|sm(?:90|100)_.*wgmma",
 )
-_SIMT = re.compile(
+_SIMT = regex(
     r"(?<![0-9a-z])sgemm|_sgemm|(?<![hsi]884)scudnn|simt|(?<![0-9])[cz]gemm|gcgemm|_convolve_sgemm|winograd"
     r"|dgrad(?:2d)?(?:_\w+)?_engine<float|engine<float"
     r"|wgrad_alg\d_engine|dgrad_alg\d_engine|dgrad2d_alg|fft[12]d_|gemv|gemmSN|gemmk1|dot_kernel|im2col|flip_filter"
@@ -54,40 +56,40 @@ _SIMT = re.compile(
     r"|xmma_(?:gemm|fprop|dgrad|wgrad).*_f32f32_f32|pointwise_mult_and_sum_complex|reduce_wgrad|splitKreduce|computeOffsets"
     r"|kern_precompute",
 )
-_BF16 = re.compile(r"bf16|bfloat16|BFloat16|Bfloat16|Cijk\w*_BB[SH]|Cijk\w*_B[BS]_")
+_BF16 = regex(r"bf16|bfloat16|BFloat16|Bfloat16|Cijk\w*_BB[SH]|Cijk\w*_B[BS]_")
 # ue4m3 and ue8m0 are formats of scales.
-_FP8 = re.compile(r"(?<![uU])[eE]4[mM]3|[eE]5[mM]2|(?<!mx)fp8|mxfp8|[fF]loat8|Cijk\w*_F8")
-_FP4 = re.compile(r"[eE]2[mM]1|fp4|Fp4|xf4(?!\d)|\bf4gemm")
-_FP16 = re.compile(
+_FP8 = regex(r"(?<![uU])[eE]4[mM]3|[eE]5[mM]2|(?<!mx)fp8|mxfp8|[fF]loat8|Cijk\w*_F8")
+_FP4 = regex(r"[eE]2[mM]1|fp4|Fp4|xf4(?!\d)|\bf4gemm")
+_FP16 = regex(
     r"(?<![bt])f16|fp16|__half|c10::Half|half_t|(?<![a-z])h(?:884|1688|16816)|[_\b]half\b|hgemm|Cijk\w*_H(?:H|_)|Fp16"
 )
-_TF32 = re.compile(r"tf32|tensorop_s1688|tensorop_s16816(?!gemm_[bf])|s1688(?:gemm|fprop|dgrad|wgrad)(?!_[bf]p?16)")
-_FP64 = re.compile(r"double|dgemm|d884|Cijk\w*_DB")
-_INT8 = re.compile(r"i8i8|i8816|i16832|imma|s8_|int8")
-_FP32 = re.compile(r"float(?!8)|sgemm|scudnn|f32|Cijk\w*_SB?_|fp32")
+_TF32 = regex(r"tf32|tensorop_s1688|tensorop_s16816(?!gemm_[bf])|s1688(?:gemm|fprop|dgrad|wgrad)(?!_[bf]p?16)")
+_FP64 = regex(r"double|dgemm|d884|Cijk\w*_DB")
+_INT8 = regex(r"i8i8|i8816|i16832|imma|s8_|int8")
+_FP32 = regex(r"float(?!8)|sgemm|scudnn|f32|Cijk\w*_SB?_|fp32")
 # Memory-efficient attention on fp32 operands: from Ampere on its products are those of TF32's Tensor Cores.
-_EFFICIENT_FP32 = re.compile(r"fmha_cutlass[FB]_f32_\w*sm(\d+)")
+_EFFICIENT_FP32 = regex(r"fmha_cutlass[FB]_f32_\w*sm(\d+)")
 _AMPERE = 80
 # cuBLAS's kernels of this name spell operands, products and results with one letter each, the operands first.
-_NVJET = re.compile(r"nvjet_(?:sm\d+_)?([thqros])[a-z]{2,4}_")
+_NVJET = regex(r"nvjet_(?:sm\d+_)?([thqros])[a-z]{2,4}_")
 _NVJET_OPERANDS = {"t": "bf16", "h": "fp16", "q": "fp8", "r": "fp8", "o": "fp4", "s": "tf32"}
 # TensorRT-LLM's name the result, both operands, and what products add up in: bmm_Bfloat16_MxE2m1MxE4m3_Fp32. Triton's for
 # experts name the result and both operands: matmul_ogs_NNT_bf16xbf16xmxfp4_16x128.
-_OPERANDS = re.compile(r"\b[bB]mm_[A-Za-z0-9]+_([A-Za-z0-9]+)_Fp32|_matmul_ogs_[A-Z]+_\w+?x(\w+?x\w+?)_\d")
+_OPERANDS = regex(r"\b[bB]mm_[A-Za-z0-9]+_([A-Za-z0-9]+)_Fp32|_matmul_ogs_[A-Z]+_\w+?x(\w+?x\w+?)_\d")
 _FORMATS = {"fp64": _FP64, "bf16": _BF16, "fp16": _FP16, "fp8": _FP8, "fp4": _FP4, "int8": _INT8}
 # A product runs at the rate of its wider operand. In names that do not set operands apart, the wide format is the result's.
 _WIDEST = ("fp64", "bf16", "fp16", "fp8", "fp4", "int8")
 _NARROWEST = ("fp8", "fp4", "int8", "bf16", "fp16", "fp64")
-EXPERTS = re.compile(
+EXPERTS = regex(
     r"\bmoe|_moe|moe_|expert|_matmul_ogs|_matmul_scatter|combined_routing|bmm_(?:MxE|\w+_MxE)", re.IGNORECASE
 )
 """Names of kernels and operators of a mixture of experts, as engines and their libraries call them."""
-_ALIGN = re.compile(r"align(\d{1,2})")
+_ALIGN = regex(r"align(\d{1,2})")
 # Names say all that they say at their head; a hostile one must not cost the square of its length.
 MOST = 4000
 
 
-_BUILT_FOR = re.compile(r"\b(?:cudnn_\w+?_)?(volta|turing|ampere)_|\bsm(\d)(\d)_|cutlass_(\d)(\d)_")
+_BUILT_FOR = regex(r"\b(?:cudnn_\w+?_)?(volta|turing|ampere)_|\bsm(\d)(\d)_|cutlass_(\d)(\d)_")
 _ARCHITECTURES = {"volta": 7.0, "turing": 7.5, "ampere": 8.0}
 
 
@@ -105,8 +107,7 @@ def least_capability(name: str) -> float:
     return int(major) + int(minor) / 10
 
 
-@dataclass(frozen=True)
-class KernelName:
+class KernelName(Struct, frozen=True):
     """Facts read from a name."""
 
     kind: str
@@ -171,7 +172,7 @@ def _dtype(name: str, tensor: bool | None) -> str | None:
 # Formats that a name alone proves: the operator's operands may be what is quantized on the way, or the result.
 _NARROW = ("fp8", "fp4", "int8")
 # Operators that hand their operands to one kernel as they are. Whatever casts first does so in an operator of its own.
-_PRODUCT = re.compile(
+_PRODUCT = regex(
     r"^aten::(?:mm|b?addb?mm_?|bmm|_addmm_activation|linear|cudnn_convolution\w*|miopen_(?:depthwise_)?convolution\w*"
     r"|mkldnn_convolution|convolution_backward|convolution_overrideable|_?slow_conv\w*|_conv_depthwise2d|conv_depthwise3d"
     r"|_scaled_dot_product_\w+|_(?:flash|efficient)_attention_\w+)$"

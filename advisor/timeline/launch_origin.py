@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, alike, covered, distinct, fetch, union, without
-from advisor.timeline.calls import BACKWARD, MARKS, OP
+from advisor.timeline.calls import ANNOTATION, BACKWARD, GROUPS, OP
 from advisor.timeline.context import Context
+from advisor.timeline.marked import marks
 
 MATH_ATTENTION = "_scaled_dot_product_attention_math"
 # Tensor Cores take operands of 2 bytes in loads of 16: 8 elements.
@@ -35,26 +36,35 @@ def places(context: Context, node: Ints) -> tuple[Ints, Ints]:
 
 def outermost_ops(context: Context, node: Ints) -> Ints:
     """Name code of the outermost operator around each forest node, -1 where there is none. Annotations are none."""
-    return fetch(context.recording.host.name, fetch(context.once(outermost), node))
+    return fetch(context.recording.host.name, outermost(context, node))
 
 
-def _marks(context: Context) -> Bools:
-    """Flag the names of operators that are marks."""
-    return np.array([*(name.startswith(MARKS) for name in context.names), False], np.bool_)
+def outermost(context: Context, node: Ints) -> Ints:
+    """The outermost operator around each forest node, itself counted; -1 where there is none. Annotations are none.
+
+    It is that of the innermost operator or annotation around the node: kept are only theirs.
+    """
+    host, found = context.recording.host, context.once(_outermost)
+    inside = fetch(host.attributes.op, node)
+    kinds, out = fetch(host.group, inside), np.full(len(node), -1, np.int64)
+    for group, outer in found.items():
+        rows = np.flatnonzero(kinds == group)
+        out[rows] = outer[host.row[inside[rows]]]
+    return out
 
 
-def outermost(context: Context) -> Ints:
-    """The outermost operator around each forest node, itself counted; -1 where there is none. Annotations are none."""
+def _outermost(context: Context) -> dict[int, Ints]:
+    """The outermost operator around each operator and each annotation, by row of their tables."""
     host = context.recording.host
     outer = np.full(host.size, -1, np.int32)
     ops = np.flatnonzero(host.group == OP)
-    ops = ops[~_marks(context)[host.name[ops]]]
+    ops = ops[~context.once(marks)[host.name[ops]]]
     outer[ops] = ops
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
         inside = above >= 0
         outer[level[inside]] = above[inside]
-    return outer
+    return {group: outer[host.node_of[GROUPS[group]]] for group in (OP, ANNOTATION) if GROUPS[group] in host.node_of}
 
 
 def called_below(context: Context, node: Ints) -> Ints:
@@ -62,14 +72,14 @@ def called_below(context: Context, node: Ints) -> Ints:
 
     That is the one right below the outermost; the outermost itself where none is between, -1 without an operator.
     """
-    host, marks = context.recording.host, _marks(context)
-    outer = fetch(context.once(outermost), node)
-    called, at = outer.astype(np.int64), np.array(node, np.int64)
+    host, marked = context.recording.host, context.once(marks)
+    outer = outermost(context, node)
+    called, at = outer.copy(), np.array(node, np.int64)
     climbing = np.flatnonzero(at != outer) if host.size else at[:0]
     climbing = climbing[outer[climbing] >= 0]
     while len(climbing):
         here = at[climbing]
-        is_op = (host.group[here] == OP) & ~marks[host.name[here]]
+        is_op = (host.group[here] == OP) & ~marked[host.name[here]]
         called[climbing[is_op]] = here[is_op]
         at[climbing] = host.parent[here]
         climbing = climbing[at[climbing] != outer[climbing]]

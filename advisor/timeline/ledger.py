@@ -10,10 +10,8 @@ already queued is nobody's on the host, and stays ``unknown``; so does all that 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import (
     EMPTY,
@@ -24,11 +22,13 @@ from advisor.intervals import (
     distinct,
     exclusive,
     fetch,
+    fitted,
     intersect,
     subtract,
     summed,
     union,
 )
+from advisor.regex import regex
 from advisor.results.analysis import typical_ms
 from advisor.timeline import handovers
 from advisor.timeline import waits as w
@@ -53,7 +53,7 @@ OWNED = ("compute", "communication")
 CAUSES = BUSY + OUTSIDE + IDLE
 OF_STEPS = BUSY + IDLE
 CODE = {name: code for code, name in enumerate(CAUSES)}
-_LAUNCHES = re.compile(r"Launch|Memset|Memcpy")
+_LAUNCHES = regex(r"Launch|Memset|Memcpy")
 # Of more steps than these the first is left out where start-up takes so much of it.
 _FEW_STEPS, _STARTED_SHARE = 2, 0.10
 _ALIKE = 0.15
@@ -67,8 +67,7 @@ _FAR = 0.5
 more than they differ among themselves as well."""
 
 
-@dataclass
-class Layer:
+class Layer(Struct):
     """Claim on time: disjoint spans with the row that each belongs to."""
 
     cause: int
@@ -77,8 +76,7 @@ class Layer:
     row: Ints
 
 
-@dataclass
-class Ledger:
+class Ledger(Struct):
     """Disjoint segments that partition the extent of the recording exactly, in order of time.
 
     ``counted`` are those of steady work, that shares and prices speak of: in the steps, and no start-up.
@@ -163,8 +161,7 @@ class Ledger:
         return union(self.start_ns[segments], self.end_ns[segments])
 
 
-@dataclass
-class HostWaits:
+class HostWaits(Struct):
     """All tables of waits, read once."""
 
     loader: w.Batches
@@ -279,6 +276,8 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
         busy = summed(step[working], dur[working], recording.step_count)
         if (filled or _unlike_the_others(recording, steady, busy)) and (counted & ~first).any():
             counted &= ~first
+    # Hundreds of thousands of segments: codes and numbers take 32 bits, times 64.
+    cause, row, step, gap = fitted(cause), fitted(row), fitted(step), fitted(gap)
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
 
@@ -454,7 +453,7 @@ def _held_calls(recording: Recording, waits: HostWaits, *, queued: bool = True) 
     host = recording.host
     own = waits.syncs.kind != w.PROFILER
     codes = [code for code, name in enumerate(recording.names) if _LAUNCHES.search(name)]
-    long = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start > SILENCE_NS))
+    long = host.lasting(host.group == RUNTIME, SILENCE_NS + 1)
     long = long[np.isin(host.name[long], codes)]
     long = long if queued else long[~queue_full(recording, long)]
     start = np.concatenate([waits.syncs.begin[own], host.start[long]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from msgspec.structs import replace
 
 from advisor import hardware
@@ -25,13 +23,13 @@ def name_device(recorded: Recorded, name: str) -> Recorded:
     said = next((device.name for device in listed if device.name), None)
     if said is not None:
         note = ("device", f"the trace names its device {said}, which stands: --device {name} changes nothing")
-        return dataclasses.replace(recorded, notes=[*recorded.notes, note])
+        return replace(recorded, notes=[*recorded.notes, note])
     of_trace = {device.id: device for device in listed}
     numbers = sorted({*of_trace, *Recording(recorded).devices} or {0})
     devices = tuple(_filled(of_trace.get(number), number, known) for number in numbers)
     note = ("device", f"the trace does not name its device; it is taken for {known.name}, as --device says")
     metadata = replace(recorded.metadata, devices=devices)
-    return dataclasses.replace(recorded, metadata=metadata, notes=[*recorded.notes, note])
+    return replace(recorded, metadata=metadata, notes=[*recorded.notes, note])
 
 
 def _filled(entry: Device | None, number: int, known: hardware.Properties) -> Device:

@@ -6,10 +6,10 @@ is work of no number format and of no place.
 
 from __future__ import annotations
 
-import re
+from advisor.regex import regex
 
 # Whole names: what ends in _copy, _backward or _scatter does move data, and so do index_select and its like.
-_VIEWS = re.compile(
+_VIEWS = regex(
     r"^aten::_?(?:"
     r"view|view_as|view_as_(?:real|complex)|_?unsafe_view|reshape|reshape_as|reshape_alias|as_strided|expand|expand_as"
     r"|broadcast_(?:to|tensors)|transpose|swap(?:axes|dims)|permute|movedim|moveaxis|t|numpy_T|[mM][TH]|matrix_H|adjoint"
@@ -19,7 +19,7 @@ _VIEWS = re.compile(
     r")_?$"
 )
 # A thread that seems to be in one of these for long was held up, and computes nothing.
-_IDLE = re.compile(
+_IDLE = regex(
     r"^aten::_?(?:empty\w*|new_empty\w*|resize\w*|set_\w*|to|contiguous|item|local_scalar_dense|is_nonzero|result_type|size"
     r"|sym_\w+|stride|numel|dim|storage_offset|record_stream|is_pinned|pin_memory|data_ptr|requires_grad_?|is_same_size"
     r"|has_compatible_shallow_copy_type|version|output_nr)$"

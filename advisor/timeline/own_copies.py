@@ -72,7 +72,9 @@ def _lasting(recording: Recording) -> Ints:
     """
     host, names = recording.host, recording.names
     calls = np.flatnonzero(host.group == RUNTIME)
-    chosen = (host.group == OP) & (host.end - host.start >= LEAST_NS) & np.isin(host.thread, host.thread[calls])
+    long = host.lasting(host.group == OP, LEAST_NS)
+    chosen = np.zeros(host.size, np.bool_)
+    chosen[long[np.isin(host.thread[long], distinct(host.thread[calls]))]] = True
     chosen &= ~_around(host, calls)
     still = np.array([moves_no_data(name) and name != _READBACK for name in names], np.bool_)
     chosen &= ~still[host.name]

@@ -7,15 +7,15 @@ thread that launches: a stretch belongs to the first owner, in the order of ``OW
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, intersect, subtract, union
+from advisor.regex import regex
 from advisor.timeline import closures, stalls
-from advisor.timeline.calls import ANNOTATION, BACKWARD, MARKS, OP, PYTHON, RUNTIME
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.marked import marks
 from advisor.timeline.source import parse_frame
 
 OWNERS = ("stall", "selection", "buffers", "optimizer", "processor", "collective", "function", "first call", "python")
@@ -28,10 +28,10 @@ _DRIVES = 10
 """Pieces of work launched in a call from which on it drives the device, and is not what keeps it waiting."""
 _MOST_OF_IT = 0.9
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
-_OPTIMIZERS = re.compile(
+_OPTIMIZERS = regex(
     r"^Optimizer\.(?:step#(?:SGD|Adam|AdamW|NAdam|RAdam|Adagrad|Adadelta|Adamax|ASGD|RMSprop|Rprop)\.step|zero_grad#\w+\.zero_grad)$"
 )
-_OPTIMIZER_FILE = re.compile(r"^torch/(?:optim/|utils/_foreach_utils\.py|nn/utils/clip_grad\.py)")
+_OPTIMIZER_FILE = regex(r"^torch/(?:optim/|utils/_foreach_utils\.py|nn/utils/clip_grad\.py)")
 # Packages whose frames are worth a closer look: most frames are of none.
 _PACKAGES = frozenset(
     {
@@ -41,16 +41,16 @@ _PACKAGES = frozenset(
     }
 )  # fmt: skip
 _FORWARD = "DistributedDataParallel.forward"
-_BUFFER_FRAMES = re.compile(
+_BUFFER_FRAMES = regex(
     r"torch/nn/parallel/distributed\.py\(\d+\): (?:_sync_(?:module_)?buffers|_distributed_broadcast_coalesced"
     r"|_default_broadcast_coalesced|_pre_forward_sync\w*)$"
 )
-_BROADCAST = re.compile(r"^(?:c10d::|nccl:|rccl:|gloo:|ucc:|mpi:|hccl:|xccl:)_?broadcast")
+_BROADCAST = regex(r"^(?:c10d::|nccl:|rccl:|gloo:|ucc:|mpi:|hccl:|xccl:)_?broadcast")
 # Operators of the model itself: what is broadcast behind the first of them is the model's own.
-_MODEL = re.compile(r"^aten::(?:conv|linear|addmm|matmul|mm$|bmm|embedding|_convolution|batch_norm|layer_norm)")
-_COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
+_MODEL = regex(r"^aten::(?:conv|linear|addmm|matmul|mm$|bmm|embedding|_convolution|batch_norm|layer_norm)")
+_COLLECTIVE = regex(r"^(?:gloo|mpi|ucc):")
 # Files of libraries that prepare data on the CPU, by the parts that do.
-_PROCESSORS = re.compile(
+_PROCESSORS = regex(
     r"^(?:"
     r"transformers/(?:[\w/]*/)?(?:image_processing|image_transforms|image_utils|video_processing|video_utils|feature_extraction"
     r"|audio_utils|processing_|tokenization)\w*\.py"
@@ -60,13 +60,12 @@ _PROCESSORS = re.compile(
     r"|sentencepiece|tiktoken|datasets|spacy|nltk)/"
     r")"
 )
-_PIPELINE_STAGE = re.compile(r"^transformers/pipelines/\w+\.py$")
+_PIPELINE_STAGE = regex(r"^transformers/pipelines/\w+\.py$")
 _STAGES = ("preprocess", "_preprocess", "_parse_and_tokenize", "read_video_pyav", "read_video_decord", "ffmpeg_read")
-_BUILTINS = re.compile(r"^<built-in .*(?:\btokenizers\.|\bcv2\b|\bnumpy\.|\bImagingCore\b|\bdecord\b|\blibrosa\b)")
+_BUILTINS = regex(r"^<built-in .*(?:\btokenizers\.|\bcv2\b|\bnumpy\.|\bImagingCore\b|\bdecord\b|\blibrosa\b)")
 
 
-@dataclass
-class Stretches:
+class Stretches(Struct):
     """Owner of some stretches of idle: its index in ``OWNERS`` (-1: none), and the call that holds most of the stretch.
 
     ``holder`` is a forest node of a Python function (of an operator or call where a thread was stopped), -1 where none is known.
@@ -145,8 +144,7 @@ def found_stalls(context: Context) -> stalls.Stalls:
     return context.once(_nodes).stalls
 
 
-@dataclass
-class Neighbours:
+class Neighbours(Struct):
     """Operators of Python's between which a stretch's middle lies, on one thread: forest nodes, -1 where it is inside of one.
 
     ``ns`` is the time of the stretch between the two, ``holds`` flags those of which it is half or more.
@@ -179,8 +177,7 @@ def neighbours(context: Context, thread: int, start: Ints, end: Ints) -> Neighbo
 def _outermost(context: Context) -> Ints:
     """Operators with no operator around them, by thread and start; what torch calls ranges are none."""
     host = context.recording.host
-    ranges = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
-    real = (host.group == OP) & ~ranges[host.name]
+    real = (host.group == OP) & ~context.once(marks)[host.name]
     nodes = np.flatnonzero(real)
     return nodes[host.above(nodes, real) < 0]
 
@@ -227,8 +224,7 @@ def _waits_for_collectives(context: Context, thread: int, nodes: Ints) -> Spans:
     return subtract(collective, intersect(collective, union(host.start[busy], host.end[busy])))
 
 
-@dataclass
-class _Known:
+class _Known(Struct):
     stalls: stalls.Stalls
     buffer_node: Ints
     buffer_start: Ints
@@ -377,13 +373,13 @@ def _first_calls(context: Context, nodes: Ints) -> Bools:
     """Flag first calls of a function or an operator that take ten times as long as the others: these set something up."""
     host = context.recording.host
     flags = np.zeros(len(nodes), np.bool_)
-    dur = host.end - host.start
     for code in distinct(host.name[nodes]).tolist():
-        calls = np.flatnonzero((host.name == code) & np.isin(host.group, (PYTHON, OP, RUNTIME)))
-        first = calls[np.argmin(host.start[calls])]
-        others = calls[calls != first]
-        if len(others) and dur[first] >= _FIRST_TIMES * np.median(dur[others]):
-            flags |= nodes == first
+        calls = np.flatnonzero(host.name == code)
+        calls = calls[np.isin(host.group[calls], (PYTHON, OP, RUNTIME))]
+        dur, first = host.ns(calls), int(np.argmin(host.start[calls]))
+        others = np.delete(dur, first)
+        if len(others) and dur[first] >= _FIRST_TIMES * np.median(others):
+            flags |= nodes == calls[first]
     return flags
 
 

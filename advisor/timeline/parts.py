@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
-from advisor.intervals import Bools, Ints, fetch, summed
-from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, OPTIMIZER, PHASES, PYTHON, RANGES, STEP, ZERO_GRAD
+from advisor.intervals import Bools, Ints, distinct, fetch, summed
+from advisor.regex import regex
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, OPTIMIZER, PHASES, PYTHON, RANGES, ZERO_GRAD
 from advisor.timeline.context import Context
+from advisor.timeline.marked import steps
 from advisor.timeline.source import Place, parse_frame
 
 PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
@@ -18,14 +19,13 @@ PHASE, FUNCTION, RANGE, OPERATOR, BETWEEN = range(5)
 _MOST = 0.9
 """Of the time that is divided: what is around so much of it holds all of it, for what a reader wants to know."""
 _STANDARD = sys.stdlib_module_names
-EXCHANGE = re.compile(r"(?:nccl|rccl|gloo|ucc|mpi|hccl|xccl):")
+EXCHANGE = regex(r"(?:nccl|rccl|gloo|ucc|mpi|hccl|xccl):")
 """Ranges that a process group marks."""
 NODE = "autograd::engine::evaluate_function: "
 """Prefix of the operator that autograd's engine is in while it runs a node of the graph."""
 
 
-@dataclass
-class _Names:
+class _Names(Struct):
     """Kinds of events, by name code."""
 
     functions: Bools
@@ -43,7 +43,7 @@ def _names(context: Context) -> _Names:
     return _Names(
         np.array([frame is not None and tells(frame) for frame in frames], np.bool_),
         np.array([frame is not None and not frame.user and _module(frame) in _STANDARD for frame in frames], np.bool_),
-        np.array([name.startswith(STEP) for name in context.names], np.bool_),
+        steps(context),
         np.array([name.startswith(RANGES) for name in context.names], np.bool_),
         np.array([EXCHANGE.match(name) is not None for name in context.names], np.bool_),
     )
@@ -95,6 +95,53 @@ def parts(context: Context, node: Ints, weight: Ints) -> tuple[Ints, Ints]:
     alone = kind == BETWEEN
     kind[alone], code[alone] = other[alone], named[alone]
     return kind, code
+
+
+def of_inner_ranges(context: Context, node: Ints, weight: Ints, kind: Ints, code: Ints) -> Ints:
+    """Codes of the parts, but for each range that spends nearly all of its *weight* in one range within it: that one's."""
+    host, inner = context.recording.host, code.copy()
+    ranges = next(chosen for of, chosen, _ in context.once(_groups) if of == RANGE)
+    rows = np.flatnonzero(kind == RANGE)
+    within = fetch(host.name, host.nearest(node[rows], ranges))
+    for name in distinct(code[rows]).tolist():
+        of = code[rows] == name
+        most = _holds_most(within[of], weight[rows[of]], weight[rows[of]].sum())
+        if most >= 0:
+            inner[rows[of]] = most
+    return inner
+
+
+def by_ranges(context: Context, node: Ints, weight: Ints, kind: Ints, code: Ints) -> tuple[Ints, Ints]:
+    """Divide a function that holds three quarters of the weight by the innermost ranges in it, where these hold half of that.
+
+    Takes and returns what :func:`parts` does: the rest of the function stays its own.
+    """
+    host = context.recording.host
+    called = np.flatnonzero(kind == FUNCTION)
+    times = summed(code[called], weight[called], len(context.names))
+    most = int(times.argmax()) if len(called) else -1
+    if most < 0 or times[most] < _ALONE * weight.sum():
+        return kind, code
+    functions, ranges = (
+        next(group[1] for group in context.once(_groups) if group[0] == of) for of in (FUNCTION, RANGE)
+    )
+    at = called[code[called] == most]
+    around = host.nearest(node[at], ranges)
+    outer = host.above(np.flatnonzero(ranges), ranges)
+    known = (around >= 0) & ~np.isin(around, outer)
+    at, around = at[known], around[known]
+    inside = fetch(host.name, host.above(around, functions)) == most
+    at, around = at[inside], around[inside]
+    held = int(weight[at].sum())
+    if 2 * held < times[most] or _holds_most(host.name[around], weight[at], int(times[most])) >= 0:
+        return kind, code
+    kind, code = kind.copy(), code.copy()
+    kind[at], code[at] = RANGE, host.name[around]
+    return kind, code
+
+
+_ALONE = 0.75
+"""Of the time that is divided: a function with so much of it is as good as all of it."""
 
 
 def first_known(context: Context, node: Ints) -> tuple[Ints, Ints]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, distinct, fetch, union
@@ -31,8 +31,7 @@ _HOUR_NS = 3_600_000_000_000
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass
-class Work:
+class Work(Struct):
     """All GPU work, sorted by start: kernels, copies and memsets. Times are ns since the first event."""
 
     kind: Ints
@@ -107,10 +106,7 @@ class Recording:
         """The host's forest."""
         forest = self._kept(self.recorded) if self._kept is not None else None
         forest = forest or Host(self.recorded, self.zero_ns, self.libraries)
-        calls = self.tables.get("python")
-        if calls is not None and len(calls["ts"]) >= lean.LEAST:
-            self.tables["python"] = lean.Lean(forest, calls, self.zero_ns)
-            del calls
+        lean.replace(self.tables, forest, self.zero_ns)
         machine.give_back(forest.size)
         return forest
 
@@ -333,7 +329,7 @@ class Recording:
         if self.extent != self.window:
             return low, min(iterations.end_of_program(self), high)
         first = min(iterations.first_moment(self, low), high)
-        return first, max(iterations.last_moment(self, first, high), first)
+        return first, max(iterations.last_moment(self, high), first)
 
     @once_property
     def bounds(self) -> Ints:
@@ -367,6 +363,13 @@ class Recording:
         edges[-1] = max(high, int(edges[-2]))
         ends: Ints = np.minimum(edges, max(high, low))
         return ends
+
+    @once_property
+    def runs_ahead(self) -> bool:
+        """True where steps end with the device's work, as the host is in a later one by then."""
+        inner = self.bounds[1:-1]
+        starts = np.array([step.start for step in self.steps[1 : len(inner) + 1]], np.int64)
+        return not np.array_equal(inner, np.clip(starts, self.bounds[0], self.bounds[-1]))
 
     def _end_of_found(self) -> int:
         """End of the last found step: that of the work that the host launched in it."""

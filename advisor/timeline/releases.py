@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from advisor.regex import regex
 from advisor.timeline.recording import Recording
 
 Release = tuple[int, int]
 
-_VERSION = re.compile(r"^v?(\d{1,3})\.(\d{1,3})")
+_VERSION = regex(r"^v?(\d{1,3})\.(\d{1,3})")
 # Operators were of category Operator before torch 1.12.
 _EARLY: Release = (1, 11)
 # The last torch for each Python 3.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.errors import UsageError
 from advisor.reading.cut import Part, cut
@@ -32,7 +32,7 @@ def take(recorded: Recorded, path: str, *, steps: Ends | None = None, window_ms:
     tables = cut(recorded.tables, part)
     if not tables:
         raise UsageError(f"{path}: nothing happens in that part")
-    return dataclasses.replace(recorded, tables=tables, part=part, notes=[*recorded.notes, ("part", part.note)])
+    return replace(recorded, tables=tables, part=part, notes=[*recorded.notes, ("part", part.note)])
 
 
 def _outline(recorded: Recorded) -> tuple[Recording, int]:
@@ -47,7 +47,7 @@ def _outline(recorded: Recorded) -> tuple[Recording, int]:
             telling = True
     if not telling:
         return recording, 0
-    outline = Recording(dataclasses.replace(recorded, tables=tables))
+    outline = Recording(replace(recorded, tables=tables))
     return outline, outline.zero_ns - recording.zero_ns
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from advisor.privacy import STDLIB, clean_path
+from advisor.regex import regex
 
 # Top-level packages whose frames are not where a user would edit. Extended by `[tool.advisor] library`.
 LIBRARIES = frozenset(
@@ -44,11 +46,10 @@ _PLUMBING = frozenset(
 )  # fmt: skip
 # In these files a few functions do work of their own.
 _WORKING = frozenset({"state_dict", "_save_to_state_dict", "load_state_dict", "_load_from_state_dict"})
-_FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
+_FRAME = regex(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """One stack frame, cleaned."""
 
     file: str

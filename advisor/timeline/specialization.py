@@ -6,19 +6,18 @@ function's own event may begin behind that.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.firsts import first_of, shapes, still
 from advisor.timeline.recording import Recording
 from advisor.timeline.startup_table import LONG_NS, SPECIALIZATION, TIMES, Rows
 
 # What TorchScript generates, and what it runs while that is not to be had.
-_GENERATED = re.compile(r"^(?:fused_|fallback_function$|prim::|TensorExpr|CudaFusionGroup)")
-_RANGES = re.compile(r"^(?:ProfilerStep#|Optimizer\.|enumerate\()|::")
+_GENERATED = regex(r"^(?:fused_|fallback_function$|prim::|TensorExpr|CudaFusionGroup)")
+_RANGES = regex(r"^(?:ProfilerStep#|Optimizer\.|enumerate\()|::")
 _RUNS = 2
 # With nothing to compare with, no program's own Python takes so long in the middle of its operators.
 _SURELY_NS = 20_000_000

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, covered, distinct, fetch, inside, subtract, union
+from advisor.regex import regex
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
@@ -24,12 +22,11 @@ _PLACES, _MOST_STEPS = 3, 0.5
 # A place is a call, and so many around it.
 _AROUND = 2
 # Calls that wait by design, or whose time depends on their argument.
-_WAITS = re.compile(
+_WAITS = regex(
     r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$"
 )
 
 
-@dataclass
 class Stalls(w.Waits):
     """Stretches of calls in which nothing that they call runs, and which take far longer than their like."""
 
@@ -39,13 +36,13 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
     host = recording.host
     nothing = Stalls(*(np.zeros(0, np.int64) for _ in range(3)))
     groups = (host.group == OP) | (host.group == RUNTIME)
-    long = np.flatnonzero(groups & (host.end - host.start >= LEAST_NS))
+    long = host.lasting(groups, LEAST_NS)
     if len(long) < _PLACES or "op" not in recording.tables or "runtime" not in recording.tables:
         return nothing
     long = long[~_explained(recording, waits, long)]
     if not len(long):
         return nothing
-    own = (host.end - host.start)[long] - host.children_ns()[long]
+    own = host.own_ns(long)
     long = long[(own >= LEAST_NS)]
     own = own[own >= LEAST_NS]
     usual = _usual(recording, groups, host.name[long])
@@ -91,7 +88,7 @@ def _usual(recording: Recording, groups: Bools, names: Ints) -> Ints:
     host = recording.host
     usual = np.zeros(len(recording.names) + 1, np.int64)
     like = np.flatnonzero(groups & np.isin(host.name, distinct(names)))
-    dur = (host.end - host.start)[like]
+    dur = host.ns(like)
     if len(like):
         codes, median = _medians(host.name[like], dur)
         usual[codes] = median

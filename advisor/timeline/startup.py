@@ -12,6 +12,7 @@ import re
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, covered, distinct, fetch, inside, union, without
+from advisor.regex import regex
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
@@ -38,27 +39,27 @@ from advisor.timeline.startup_table import (
 from advisor.timeline.variants import Variants
 
 # Calls that load code, and do so once.
-_LOADS = re.compile(
+_LOADS = regex(
     r"(?:Module|Library|Libraries|FatBinary)\w*(?:Load|Create)|(?:Library|Module)Get(?:Kernel|Function)"
     r"|GetFuncBySymbol|FuncGetAttributes|^(?:cuda|hip)Occupancy"
 )
 _LOADS_NS = 100_000
 # These never set anything up. Where one takes long, the thread was not running, or the driver's queue was full.
-_STEADY = re.compile(
+_STEADY = regex(
     r"Event(?:Record|Query)|StreamWaitEvent|StreamQuery|StreamIsCapturing|GetCaptureInfo|FuncSet(?:Attribute|CacheConfig)"
     r"|(?:Get|Peek(?:At)?)LastError|Memcpy|GraphLaunch"
 )
-_LAUNCH = re.compile(r"Launch|Memset")
-_USES = re.compile(rf"{_LAUNCH.pattern}|Memcpy|{w.ALLOCATOR_CALL.pattern}")
-_FREES = re.compile(r"^(?:cuda|hip)Free$")
+_LAUNCH = regex(r"Launch|Memset")
+_USES = regex(rf"{_LAUNCH.pattern}|Memcpy|{w.ALLOCATOR_CALL.pattern}")
+_FREES = regex(r"^(?:cuda|hip)Free$")
 # Calls that do next to nothing themselves: the first of a process waits until the device's context is made.
-_GIVES_BACK = re.compile(r"Free|Unmap|Release|Unregister")
-_ASKS = re.compile(r"^(?:cuda|hip)(?:Get|Set|DeviceGet|CtxGet)|^cu(?:Ctx|DevicePrimaryCtx|Init)")
-_LAZY = re.compile(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
-_BEGIN_CAPTURE = re.compile(r"^(?:cuda|hip|cu)StreamBeginCapture")
-_END_CAPTURE = re.compile(r"^(?:cuda|hip|cu)StreamEndCapture")
-_INSTANTIATE = re.compile(r"^(?:cuda|hip|cu)Graph(?:Instantiate|Upload|ExecUpdate)")
-_API = re.compile(r"^(?:cuda|cu[A-Z]|hip|ze[A-Z]|mu[A-Z]|musa)")
+_GIVES_BACK = regex(r"Free|Unmap|Release|Unregister")
+_ASKS = regex(r"^(?:cuda|hip)(?:Get|Set|DeviceGet|CtxGet)|^cu(?:Ctx|DevicePrimaryCtx|Init)")
+_LAZY = regex(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
+_BEGIN_CAPTURE = regex(r"^(?:cuda|hip|cu)StreamBeginCapture")
+_END_CAPTURE = regex(r"^(?:cuda|hip|cu)StreamEndCapture")
+_INSTANTIATE = regex(r"^(?:cuda|hip|cu)Graph(?:Instantiate|Upload|ExecUpdate)")
+_API = regex(r"^(?:cuda|cu[A-Z]|hip|ze[A-Z]|mu[A-Z]|musa)")
 # What loads lazily loads at most of its first calls: of one or two slow ones among many, a thread was held up.
 _COLD_CALLS, _COLD_SHARE, _SURELY_NS = 3, 0.1, 30_000_000
 _STEADY_STEP, _LATER = 2, 3
@@ -66,8 +67,8 @@ _STEADY_STEP, _LATER = 2, 3
 _ALIKE = 1.1
 # A model is moved parameter by parameter, before anything runs on it.
 _PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
-_KERNEL_LAUNCH, _COPIES = re.compile(r"Launch(?!HostFunc)"), re.compile(r"Memcpy")
-_DRAWS = re.compile(r"^aten::(?:uniform|normal|random|bernoulli|exponential)_$")
+_KERNEL_LAUNCH, _COPIES = regex(r"Launch(?!HostFunc)"), regex(r"Memcpy")
+_DRAWS = regex(r"^aten::(?:uniform|normal|random|bernoulli|exponential)_$")
 # Allocations are start-up where they are so many times as dense early as later.
 _DENSER = 2
 

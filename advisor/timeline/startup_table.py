@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.intervals import Ints, Spans, union
@@ -33,7 +31,6 @@ LEAST_NS, TIMES = 500_000, 10
 FEW = 3
 
 
-@dataclass
 class Startup(w.Waits):
     """Spans of start-up by the node that shows each (-1 for overhead events), with its kind (an index into ``KINDS``)."""
 

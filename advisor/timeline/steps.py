@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, fetch, union
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME, Host
 
 MARK = "ProfilerStep#"
-_NUMBER = re.compile(r"^ProfilerStep#(\d+)")
-_OPTIMIZER = re.compile(r"^Optimizer\.step#(.+?)(?:\.step)?$")
-_BATCH = re.compile(r"^enumerate\(DataLoader\)#\w+\.__next__")
+_NUMBER = regex(r"^ProfilerStep#(\d+)")
+_OPTIMIZER = regex(r"^Optimizer\.step#(.+?)(?:\.step)?$")
+_BATCH = regex(r"^enumerate\(DataLoader\)#\w+\.__next__")
 # Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model, of finer scopes the first),
 # SGLang (step[DECODE bs=32]), TensorRT-LLM ([Executor] _forward_step 12: ...).
-_ENGINE = re.compile(
+_ENGINE = regex(
     r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|gpu_model_runner: preprocess$"
     r"|(?:\[Executor\] )?_?forward_step\b)"
 )
@@ -32,14 +33,14 @@ _LEAST_GROUP, _APART = 3, 3.0
 # A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
 _LEAST_RANGES, _LEAST_COVERED = 3, 0.6
 # Parts of a model repeat within an iteration.
-_PARTS = re.compile(r"layer|block|attention|attn|mlp|expert|stage|head\b|CompiledFxGraph", re.IGNORECASE)
+_PARTS = regex(r"layer|block|attention|attn|mlp|expert|stage|head\b|CompiledFxGraph", re.IGNORECASE)
 _LATE_SHARE = 0.10
 # Host work that lasts so many times the window of the GPU's work is the program; the window would hide it.
 _HOST_TIMES = 2
-_PROFILER = re.compile(r"(?:\S*/)?torch/(?:autograd/)?profiler|<built-in")
-_SYNC = re.compile(r"Synchronize|^(?:cuda|hip)Memcpy")
+_PROFILER = regex(r"(?:\S*/)?torch/(?:autograd/)?profiler|<built-in")
+_SYNC = regex(r"Synchronize|^(?:cuda|hip)Memcpy")
 # Calls that give back what a program held: behind its last work it takes itself down.
-_TEARDOWN = re.compile(r"Free|Destroy|Unload|Unregister|Unmap|Release|DeviceReset")
+_TEARDOWN = regex(r"Free|Destroy|Unload|Unregister|Unmap|Release|DeviceReset")
 # A tail is the recording's own from here on, or from a tenth of the step.
 _TAIL_NS = 1_000_000
 _LIKE = 9  # so many of the last steps say what tail is theirs
@@ -49,8 +50,7 @@ _LEAST_DRAIN_NS, _SURE_DRAIN_NS = 100_000, 1_000_000
 _STAGED_NS_A_BYTE = 1.0
 
 
-@dataclass
-class Step:
+class Step(Struct):
     """One iteration on the host: a ProfilerStep, or what was found to mark one."""
 
     name: str
@@ -90,12 +90,16 @@ def marked(recording: Recording) -> list[Step]:
         table = recording.tables.get(group)
         if table is None or not codes:
             continue
-        for row in np.flatnonzero(np.isin(table["name"], codes)).tolist():
-            name = recording.names[table["name"][row]]
+        rows = np.flatnonzero(np.isin(table["name"], codes))
+        if not len(rows):
+            continue
+        columns = (table[key][rows].tolist() for key in ("name", "ts", "dur"))
+        for code, begun, dur in zip(*columns, strict=True):
+            name = recording.names[code]
             number = _NUMBER.match(name)
             if number:
-                start = int(table["ts"][row]) - recording.zero_ns
-                steps.append(Step(name, int(number[1][:15]), start, start + max(int(table["dur"][row]), 0)))
+                start = begun - recording.zero_ns
+                steps.append(Step(name, int(number[1][:15]), start, start + max(dur, 0)))
     return sorted(steps, key=lambda step: (step.start, step.number))
 
 
@@ -325,7 +329,7 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
     """
     work, host = recording.work, recording.host
     codes = [code for code, name in enumerate(recording.names) if _SYNC.search(name)]
-    nodes = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start >= _LEAST_DRAIN_NS) & (host.end > low))
+    nodes = host.lasting((host.group == RUNTIME) & (host.end > low), _LEAST_DRAIN_NS)
     nodes = nodes[np.isin(host.name[nodes], codes)]
     if not len(nodes):
         return low
@@ -349,7 +353,7 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
     return until if size is not None and until - start > max(_SURE_DRAIN_NS, _STAGED_NS_A_BYTE * size) else low
 
 
-def last_moment(recording: Recording, low: int, high: int) -> int:
+def last_moment(recording: Recording, high: int) -> int:
     """End of the last operator, call or GPU work of the last step, where the tail behind that is the recording's own.
 
     A tail as every step has it is part of the step: Python between two iterations. So is a tail that more recorded work

@@ -8,6 +8,7 @@ from advisor.intervals import Bools, Ints, alike, fetch, summed
 from advisor.timeline.calls import ANNOTATION, MARKS
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import outermost_ops
+from advisor.timeline.marked import marks
 from advisor.timeline.parts import BETWEEN, EXCHANGE, NODE, PHASE, parts, text
 
 _ALIKE = 0.95
@@ -82,7 +83,7 @@ def _outermost(context: Context, nodes: Ints) -> Ints:
 
 def _ranged(context: Context) -> Bools:
     """Flag the names that are a program's own ranges: neither torch's marks nor those of a process group around its calls."""
-    return np.array([not name.startswith(MARKS) and not EXCHANGE.match(name) for name in context.names], np.bool_)
+    return ~context.once(marks) & np.array([EXCHANGE.match(name) is None for name in context.names], np.bool_)
 
 
 def _ranges(context: Context, nodes: Ints) -> Ints:

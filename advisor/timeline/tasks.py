@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.intervals import Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.operator_names import moves_no_data
 from advisor.timeline.recording import Recording
 
 # A GPU operator costs the host 5 to 50 us, and launches; one that computes on the CPU takes this at least.
 LEAST_NS = 100_000
-_COMPUTES = re.compile(r"^(?!autograd::|torch::|_?c10d|nccl|gloo|mpi|ucc|profiler::)\w+::\w")
+_COMPUTES = regex(r"^(?!autograd::|torch::|_?c10d|nccl|gloo|mpi|ucc|profiler::)\w+::\w")
 
 
 def find(recording: Recording) -> Ints:
@@ -25,7 +24,7 @@ def find(recording: Recording) -> Ints:
     host, names = recording.host, recording.names
     if not host.size:
         return np.zeros(0, np.int64)
-    long = np.flatnonzero((host.group == OP) & (host.end - host.start >= LEAST_NS))
+    long = host.lasting(host.group == OP, LEAST_NS)
     if not len(long):
         return long
     codes = distinct(host.name[long]).tolist()

@@ -7,19 +7,18 @@ text, and looks whether to go on.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.intervals import EMPTY, Ints, Spans, alike, distinct, subtract, union
+from advisor.regex import regex
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
 
 # How many tokens of a sequence are looked up, or compared with how many, by the shapes of the operands.
-_LOOKUP = {"aten::embedding": re.compile(rb"\[\[\d+,\d+\],\[(?:\d+,)?(\d+)\]")}
-_SCORES = re.compile(rb"\[\[\d+,\d+,(\d+),(\d+)\]")
+_LOOKUP = {"aten::embedding": regex(rb"\[\[\d+,\d+\],\[(?:\d+,)?(\d+)\]")}
+_SCORES = regex(rb"\[\[\d+,\d+,(\d+),(\d+)\]")
 _ATTENDS = {
-    "aten::scaled_dot_product_attention": re.compile(rb"\[\[(?:\d+,)+(\d+),\d+\],\[(?:\d+,)+(\d+),\d+\]"),
+    "aten::scaled_dot_product_attention": regex(rb"\[\[(?:\d+,)+(\d+),\d+\],\[(?:\d+,)+(\d+),\d+\]"),
     **dict.fromkeys(("aten::softmax", "aten::_softmax", "aten::_safe_softmax"), _SCORES),
 }
 _PRODUCTS = frozenset(("aten::linear", "aten::addmm", "aten::mm", "aten::matmul"))

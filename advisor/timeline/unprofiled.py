@@ -12,11 +12,11 @@ events also push out of the caches what the large ones read. Where all of it is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, summed
 from advisor.reading.program_settings import Recorded
@@ -38,6 +38,10 @@ _SPREAD = 0.05
 """Medians of a few steps differ by so much of a step. Beyond that, and the host's idle time, nothing is the profiler's."""
 _PREFETCHED = 2
 """Batches that each worker holds ready, unless it is told otherwise."""
+_FED = 0.5
+"""Part of the other steps' waits below which steps were fed by batches that lay ready."""
+_LITTLE = 0.1
+"""Part of a step that it may wait and be one that waits for no batch."""
 _SLOWED = ("host", "operator", "profiler", "sync")
 _DRIVER = ("allocator", "blocking_copy")
 """Time of the driver and of the link, which the profiler hardly slows: the host's own gives way before it."""
@@ -50,12 +54,12 @@ class Pace(NamedTuple):
     waited_ns: float
 
 
-@dataclass(frozen=True)
-class Unprofiled:
+class Unprofiled(Struct, frozen=True):
     """The typical step without the profiler, and the ledger's segments as they would be in it.
 
-    ``loader`` is how many times as long as in the recorded steps these waited for batches. Where workers are what they waited
-    for, and recorded steps hid it, ``pace`` is theirs, and ``fed_ns`` the step with batches that are there when asked.
+    ``steps`` is how many told it, 0 where it is reckoned from what recording an operator takes. ``loader`` is how many times as
+    long as in the recorded steps these waited for batches. Where workers are what they waited for, and recorded steps hid it,
+    ``pace`` is theirs, and ``fed_ns`` the step with batches that are there when asked.
     """
 
     step_ns: float
@@ -89,22 +93,47 @@ def bare_times(recorded: Recorded) -> tuple[Floats, Floats | None]:
     """Return the ns of the steps without the profiler, and of the waits for batches in them, None where those are not known.
 
     Where waits are known, steps are left out that were fed by batches which workers held ready: they tell nothing of the workers.
+    Where the first ones wait as well, none is: of batches that come in turns of several steps, all turns count.
     """
     steps, waits = (np.array(times) * 1e6 for times in (recorded.unprofiled_step_ms, recorded.unprofiled_wait_ms))
     if len(waits) != len(steps) or not len(steps):
         return steps, None
     ready = max((loader.workers * (loader.prefetch or _PREFETCHED) for loader in recorded.loaders), default=0)
     ready = math.ceil(ready / max(recorded.backwards_per_step or 1.0, 1.0))
-    first = ready if len(steps) - ready >= _ENOUGH else 0
+    first = ready if len(steps) - ready >= _ENOUGH and _was_fed(waits, ready) else 0
     return steps[first:], waits[first:]
+
+
+def _was_fed(waits: Floats, ready: int) -> bool:
+    """Tell whether so many first steps waited less than the rest, but for one: handing over what is ready can be what is slow."""
+    first = np.sort(waits[:ready])[:-1]
+    return not len(first) or float(first.mean()) < _FED * float(waits[ready:].mean())
+
+
+def slowed_by_workers(recorded: Recorded) -> float | None:
+    """Return the part of the steps without the profiler, waits for batches left out, that steps which wait for none do not take.
+
+    With more workers than cores, batches come in turns: while workers take theirs, the operators have no core, whether the loop
+    waits for a batch or not. None where there are no more workers than cores, or few steps of either kind.
+    """
+    steps, waits = bare_times(recorded)
+    workers = sum(loader.workers for loader in recorded.loaders)
+    if waits is None or workers <= (recorded.cores or workers):
+        return None
+    still = waits < _LITTLE * steps
+    if min(still.sum(), (~still).sum()) < _ENOUGH:
+        return None
+    rest = steps - waits
+    return max(1 - float(np.median(rest[still])) / float(rest.mean()), 0.0)
 
 
 def unprofiled(context: Context) -> Unprofiled | None:
     """The steps without the profiler; None where none were kept, and where they explain nothing.
 
-    Nothing is explained where they are no shorter than the recorded ones, and where they are shorter by more than the host's
-    part: then they did something else, such as finding their batches ready. How long they waited for batches is taken from
-    their own waits, where those are known: behind a host that the profiler slows down, slow workers keep up.
+    Nothing is explained where they are shorter by more than the host's part: then they did something else, such as finding their
+    batches ready. Where they are no shorter than the recorded ones, the step is reckoned from what recording an operator took, if
+    that was measured. How long they waited for batches is taken from their own waits, where those are known: behind a host that
+    the profiler slows down, slow workers keep up.
     """
     recorded, recording = context.metadata.recorded, context.recording
     if recorded is None or not recording.steps or len(recorded.unprofiled_step_ms) < _ENOUGH:
@@ -118,7 +147,7 @@ def unprofiled(context: Context) -> Unprofiled | None:
     waited = _waited_ns(context, bare, waits, step_ns, loaded)
     if waited is None:
         if not 0 < step_ns < _ALIKE * before_ns:
-            return None
+            return _reckoned(context, recorded.event_ns)
         waited = loaded
     elif waited > loaded:
         # Waits for workers come now and then, for several batches at once.
@@ -137,6 +166,28 @@ def unprofiled(context: Context) -> Unprofiled | None:
         pace = Pace(step_ns / batches, waited / batches)
     counted_ns = int(left_ns[ledger.counted].sum())
     return Unprofiled(step_ns, len(bare), left_ns, counted_ns, loader, pace, step_ns - waited, alike_ns)
+
+
+def _reckoned(context: Context, event_ns: float | None) -> Unprofiled | None:
+    """The step without what recording its operators took, where steps without the profiler were no shorter; None where that is
+    little, or not known.
+
+    What recording an operator takes was measured by the processor's time. Steps on the clock that do not show it waited for cores
+    that other programs had, or were the first ones, which warm up.
+    """
+    ledger = context.ledger
+    if not context.cpu_program or not event_ns or not ledger.counted_ns:
+        return None
+    per_ns = context.step_ns / ledger.counted_ns
+    taken = float(_taken_by_events(context, ledger.counted & ~ledger.through("loader"), event_ns).sum()) * per_ns
+    if taken <= (1 - _ALIKE) * context.step_ns:
+        return None
+    by_event, alike = (_shortened(context, each_ns, taken, loading=False) for each_ns in (event_ns, None))
+    if by_event is None or alike is None:
+        return None
+    dur_ns, alike_ns = (np.rint(ns).astype(np.int64) for ns in (by_event, alike))
+    counted_ns = int(dur_ns[ledger.counted].sum())
+    return Unprofiled(context.step_ns - taken, 0, dur_ns, counted_ns, alike_ns=alike_ns)
 
 
 def _shortened(context: Context, event_ns: float | None, shorter: float, *, loading: bool) -> Floats | None:

@@ -12,11 +12,12 @@ import re
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, union
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import Recording
 
-_READBACK = re.compile(r"^aten::_local_scalar_dense$")
-_COPY = re.compile(r"^aten::copy_$")
+_READBACK = regex(r"^aten::_local_scalar_dense$")
+_COPY = regex(r"^aten::copy_$")
 _READBACK_NS = 100_000
 # A copy of a few elements takes microseconds; one that is slow for its layout takes under so many ns an element.
 _COPY_NS, _SLOW_NS = 500_000, 100
@@ -51,7 +52,7 @@ def _longer(recording: Recording, pattern: re.Pattern[str], least_ns: int) -> In
     if len(recording.work) or not host.size:
         return np.zeros(0, np.int64)
     hit: Bools = np.array([pattern.search(name) is not None for name in recording.names], np.bool_)
-    nodes: Ints = np.flatnonzero((host.group == OP) & (host.end - host.start >= least_ns))
+    nodes: Ints = host.lasting(host.group == OP, least_ns)
     return nodes[hit[host.name[nodes]]]
 
 

@@ -5,20 +5,19 @@ Dynamo numbers them N/k: N is the code object, k how often it had been compiled 
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP, Host
 from advisor.timeline.recording import Recording
 from advisor.timeline.waits import Waits, nodes_by_name
 
 MOST = 8
 """Variants of one code object after which Dynamo gives it up and runs it eagerly (torch._dynamo.config.recompile_limit)."""
-_REGIONS = re.compile(r"^Torch-Compiled Region")
-_IDS = re.compile(r"(?:Region: |compile_id=)(\d+/\d+)")
-_IN_ANNOTATION = re.compile(r"compile_id=\d+/\d+")
+_REGIONS = regex(r"^Torch-Compiled Region")
+_IDS = regex(r"(?:Region: |compile_id=)(\d+/\d+)")
+_IN_ANNOTATION = regex(r"compile_id=\d+/\d+")
 _RIGHT_AFTER_NS = 10_000_000
 
 

@@ -6,32 +6,33 @@ Each kind is a table of spans. The ledger asks them, in order of precedence, who
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, Spans, covered, distinct, union
+from advisor.regex import regex
 from advisor.timeline import own_copies, unrecorded
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
-LOADER = re.compile(r"^enumerate\(DataLoader\)#(\w+)\.__next__")
-SYNC_CALL = re.compile(
+LOADER = regex(r"^enumerate\(DataLoader\)#(\w+)\.__next__")
+SYNC_CALL = regex(
     r"^(?:cuda|hip)(?:Device|Stream|Event|Ctx)Synchronize|^cu(?:Stream|Event|Ctx)Synchronize"
     r"|^(?:cuda|hip)Memcpy(?!\w*Async)(?!\w*Symbol)|^hipMemcpyWithStream|^cudaThreadSynchronize"
 )
-ALLOCATOR_CALL = re.compile(
+ALLOCATOR_CALL = regex(
     r"^(?:cuda|hip)(?:Malloc(?!Async|FromPool)|Free(?!Async)|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister|ExtMalloc)"
     r"|^cuMem(?:Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|HostAlloc)"
 )
-_COMPILE = re.compile(
+_COMPILE = regex(
     r"^(?:_compile\.|entire_frame_compile|entire_backward_compile|backend_compile|inductor_compile|compile_fx|compile_file"
     r"|create_aot_dispatcher_function|OutputGraph\.call_user_compiler|CachingAutotuner\.(?:benchmark|precompile)|GraphLowering\."
     r"|AsyncCompile|async_compile|fx_codegen|pad_mm_benchmark|TritonBundler|dynamo$)"
     r"|torch/_dynamo/convert_frame\.py\(\d+\): _compile\b|\(dynamo_timed\)$"
 )
-_LOADS = re.compile(r"^<built-in function loads>$")
-_ITERATOR = re.compile(r"torch/utils/data/dataloader\.py\(\d+\): __iter__$")
+_LOADS = regex(r"^<built-in function loads>$")
+_ITERATOR = regex(r"torch/utils/data/dataloader\.py\(\d+\): __iter__$")
 # Seeding a new iterator and its sampler takes a few operators; a training step takes more.
 _RESTART_OPS = 20
 # What it takes is these, besides: the more, the more often the sampler draws.
@@ -42,7 +43,7 @@ _DRAWING = frozenset(
         "set_",
     )
 )  # fmt: skip
-GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
+GRAPH = regex(r"^(?:cuda|hip|cu)GraphLaunch")
 SCALAR_OPS = frozenset(
     f"aten::{name}"
     for name in (
@@ -50,16 +51,15 @@ SCALAR_OPS = frozenset(
         "unique_consecutive", "bincount", "repeat_interleave", "index", "__bool__", "allclose",
     )
 )  # fmt: skip
-_KERNEL = re.compile(r"^(?:cuda|cu|hip)(?:Ext|Module)*Launch(?!HostFunc)")
+_KERNEL = regex(r"^(?:cuda|cu|hip)(?:Ext|Module)*Launch(?!HostFunc)")
 # A launch takes microseconds: behind a full queue at most as long as the kernel before it.
 _COUNTED_NS = 1_000_000
-_READBACK = re.compile(r"^aten::_local_scalar_dense$")
+_READBACK = regex(r"^aten::_local_scalar_dense$")
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
 
 
-@dataclass
-class Waits:
+class Waits(Struct):
     """Spans of one kind: forest node (or -1), start and end in ns."""
 
     node: Ints
@@ -71,7 +71,6 @@ class Waits:
         return union(self.start, self.end)
 
 
-@dataclass
 class Syncs(Waits):
     """Host waits on the device. ``copy`` is the index in ``Recording.work`` of the copy waited for, or -1; ``begin`` is
     where the wait begins counted from: the call that issued that copy."""
@@ -81,7 +80,6 @@ class Syncs(Waits):
     begin: Ints
 
 
-@dataclass
 class Batches(Waits):
     """Waits for a batch. ``restart`` marks the two around the end of an epoch, when workers are started anew: the one
     that finds the iterator exhausted, and the first of the next, which begins with the making of it where that is recorded."""

@@ -6,31 +6,29 @@ name says that it saves, dumps or writes; so the time that torch.save takes to p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, union, without
+from advisor.regex import regex
 from advisor.timeline.calls import PYTHON, Host
 
-_FILE = re.compile(
+_FILE = regex(
     r"^<built-in (?:method (?:(?:write|writelines|flush|truncate|close) of _io\."
     r"(?:TextIOWrapper|BufferedWriter|BufferedRandom|FileIO)"
     r"|(?:writerow|writerows) of _csv\.writer|commit of sqlite3\.Connection|flush of mmap\.mmap|tofile of numpy\.\w+"
     r"|encode_to_file of )|function (?:fsync|fdatasync|replace|rename|imwrite|serialize_file|copyfile|sendfile)>)"
 )
-_FILE_OR_MEMORY = re.compile(r"^<built-in (?:method (?:write_record|write_end_of_file) of |function dump>)")
+_FILE_OR_MEMORY = regex(r"^<built-in (?:method (?:write_record|write_end_of_file) of |function dump>)")
 """torch's archive writer and pickle.dump take a file or a buffer in memory, which the names of other calls tell apart."""
-_MEMORY = re.compile(r"^<built-in method (?:write|flush) of _io\.(?:BytesIO|StringIO) object")
+_MEMORY = regex(r"^<built-in method (?:write|flush) of _io\.(?:BytesIO|StringIO) object")
 _OPEN = "<built-in function open>"
-_SAVES = re.compile(
-    r"_{0,2}(?:save|dump|write|imwrite|imsave|to_(?:csv|json|parquet|feather|hdf|pickle|excel|file)\b)\w*$"
-)
-_FRAME = re.compile(r"^(?P<file>.*)\(\d+\): (?P<function>\w+)$")
-_BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<function>\w+)")
-_FOLDERS = re.compile(r"^.*(?:(?:site|dist)-packages|python3\.\d+)/")
+_SAVES = regex(r"_{0,2}(?:save|dump|write|imwrite|imsave|to_(?:csv|json|parquet|feather|hdf|pickle|excel|file)\b)\w*$")
+_FRAME = regex(r"^(?P<file>.*)\(\d+\): (?P<function>\w+)$")
+_BUILT_IN = regex(r"^<built-in (?:method|function) (?P<function>\w+)")
+_FOLDERS = regex(r"^.*(?:(?:site|dist)-packages|python3\.\d+)/")
 
 
 def label(name: str) -> str:
@@ -43,8 +41,7 @@ def label(name: str) -> str:
     return f"{package}.{frame['function'].lstrip('_')}"
 
 
-@dataclass(frozen=True)
-class Writes:
+class Writes(Struct, frozen=True):
     """Calls that write files: their nodes, sorted as the forest is; none lies in another."""
 
     node: Ints

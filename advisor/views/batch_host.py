@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints, Spans, coded, covered, union
+from advisor.regex import regex
 from advisor.results.host_time import HostTime
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
@@ -25,7 +25,7 @@ _CAPTURES = 0.5
 """Of the thread's time: so much of it is captures where these are what the recording is."""
 _MOST = 2000
 """Calls that are opened at most."""
-_NUMBER = re.compile(r"(?<=\w)_\d+$")
+_NUMBER = regex(r"(?<=\w)_\d+$")
 
 
 def batch_host(context: Context) -> list[HostTime]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.copies import parse, transfers
-from advisor.intervals import covered, distinct, union
+from advisor.intervals import covered, distinct, intersect, union
 from advisor.results.copy_time import CopyTime
 from advisor.timeline.context import Context
 
 _DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP")
+_OTHER_WAY = {"HtoD": "DtoH", "DtoH": "HtoD"}
 _NEARLY = 0.95
 """Part of a direction's time that is of one kind of memory where the kind is named."""
 
@@ -30,11 +31,13 @@ def copy_time(context: Context) -> list[CopyTime]:
     size = context.work_column("copy", "bytes", rows)
     codes = distinct(work.name[rows]).tolist()
     facts = {code: parse(context.names[code]) for code in codes}
+    of_way = {way: np.isin(work.name[rows], [code for code in codes if facts[code][0] == way]) for way in _DIRECTIONS}
     found = []
-    for direction in _DIRECTIONS:
-        here = np.isin(work.name[rows], [code for code in codes if facts[code][0] == direction])
+    for direction, here in of_way.items():
         if not here.any():
             continue
+        other = of_way.get(_OTHER_WAY.get(direction, ""), np.zeros(len(rows), np.bool_))
+        back = intersect(union(work.start[rows[other]], work.end[rows[other]]), steady)
         total = int(time[here].sum())
         kinds: dict[str, int] = {}
         for code in codes:
@@ -50,6 +53,9 @@ def copy_time(context: Context) -> list[CopyTime]:
                 count=int(here.sum()) / steps,
                 bytes=float(size[here].sum()) / steps if (size[here] >= 0).all() else None,
                 host_memory=known,
+                both_ms=int(covered(back, work.start[rows[here]], work.end[rows[here]]).sum()) / steps / 1e6
+                if other.any()
+                else None,
             )
         )
     return sorted(found, key=lambda one: -one.ms)

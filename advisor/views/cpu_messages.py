@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.frames.cpu_collectives import nodes, parts
+from advisor.frames.cpu_collectives import parts
+from advisor.frames.cpu_messages import nodes
 from advisor.frames.message_sizes import messages
-from advisor.intervals import Ints, summed
-from advisor.results.elsewhere import Calls
+from advisor.intervals import Ints, summed, union
+from advisor.results.elsewhere import Calls, SlowRound
 from advisor.timeline.context import Context
 from advisor.views.owners import Owner
 
@@ -30,7 +31,7 @@ def calls(context: Context, name: str) -> Calls | None:
         rows = rows[np.isin(context.recording.host_step_of(host.start[rows]), steps)]
     if not len(rows):
         return None
-    dur = (host.end - host.start)[rows]
+    dur = host.ns(rows)
     sent, _ = messages(context, rows, rows)
     most = int(sent.max())
     of_largest = float(np.median(dur[sent == most])) if most > 0 else 0.0
@@ -41,4 +42,26 @@ def calls(context: Context, name: str) -> Calls | None:
         most_bytes=most if most > 0 else None,
         rate=most / of_largest if most > 0 and of_largest > 0 else None,
         ranks=context.recording.metadata.world_size,
+        slow_round=_slow_round(host.start[rows], host.end[rows], sent),
     )
+
+
+def _slow_round(start: Ints, end: Ints, sent: Ints) -> SlowRound | None:
+    """Find the one of some rounds, of the same messages each, that took far longer than every other; None where there is none."""
+    rounds = union(start, end)
+    of = np.searchsorted(rounds.start, start, side="right") - 1
+    count = len(rounds.start)
+    if count < _ROUNDS or len({tuple(sorted(sent[of == at].tolist())) for at in range(count)}) > 1:
+        return None
+    length = rounds.end - rounds.start
+    slow = int(length.argmax())
+    others = np.delete(length, slow)
+    if length[slow] < _SLOW * others.max():
+        return None
+    return SlowRound(
+        number=slow + 1, rounds=count, ms=float(length[slow]) / 1e6, usual_ms=float(np.median(others)) / 1e6
+    )
+
+
+_ROUNDS, _SLOW = 4, 1.5
+"""Rounds that have a usual time, and times each other one's that the slow one takes."""

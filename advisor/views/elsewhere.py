@@ -16,12 +16,13 @@ from advisor.results.elsewhere import Elsewhere, Made
 from advisor.roofline import unknown
 from advisor.roofline.limits import Floats, limits
 from advisor.roofline.reasons import REASONS, told
-from advisor.timeline.calls import ANNOTATION, MARKS, OP, PHASES
+from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.communication_names import without_anonymous
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.ledger import BUSY
+from advisor.timeline.marked import outermost_ranges
 from advisor.timeline.recording import COPY
 from advisor.views import cpu_messages, owners
 from advisor.views.owners import Owner
@@ -268,10 +269,7 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
     ledger, host = context.ledger, context.recording.host
     if not host.size:
         return []
-    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
-    ranges = (host.group == ANNOTATION) & ~marks[host.name]
-    nodes = np.flatnonzero(ranges & (host.thread == main_thread(context.recording)))
-    nodes = nodes[host.above(nodes, ranges) < 0]
+    nodes = context.once(outermost_ranges)
     within = covered(union(ledger.start_ns[segments], ledger.end_ns[segments]), host.start[nodes], host.end[nodes])
     if 2 * int(within.sum()) < int(ledger.dur_ns[segments].sum()):
         return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,16 +12,17 @@ from advisor.counting import counted, duration, part_of
 from advisor.engine.ranking import middle_of
 from advisor.frames.launches import refills
 from advisor.frames.rank_waits import rank_waits
+from advisor.regex import regex
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.program import program_of as facts_of
-from advisor.timeline.recording import KERNEL
 from advisor.timeline.startup_table import CONTEXT, FIRST_ITERATION, KINDS
 from advisor.timeline.unprofiled import unprofiled
 from advisor.views import owners
 from advisor.views.elsewhere import most_of
+from advisor.views.few_kernels import few_kernels
 from advisor.views.phrasing import (
     AGAIN,
     AT_ONCE,
@@ -74,8 +74,6 @@ _ONCE = 0.5
 # What returns less than this part of the time that other ranks take is not what to do first.
 _WORTH = 0.5
 WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
-# So few kernels are no program.
-_FEW_KERNELS = 10
 # What returns less of the step is not what to do first, where what bounds it is something else that no finding owns.
 _BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
@@ -91,14 +89,27 @@ _SOME_WORK = 0.10
 _NOTHING = 0.01
 # However little of the recording is left, so much work is enough to speak of.
 _LEAST_WORK_NS = 1_000_000
-# One generated kernel among a thousand others makes no compiled program.
-_SOME_CODE = 0.05
 # Of start-up: from so much on one kind is all of it, and under so much a kind is not named.
 _ALL, _PART = 0.9, 0.1
 _LEFT = "The file is cut off: figures speak of what is left."
 _COUNTED = "Hardware counters were read: times are distorted."
 _WARM_UP = "Record after a warm-up."
-_MODEL = re.compile(
+_ANEW = ("no-warmup", "no-steps", "few-steps")
+"""Notes on a recording that say how to record some steps after a warm-up."""
+_REMARKS = {
+    _WARM_UP: _ANEW,
+    "Start-up only": _ANEW,
+    "A graph capture": _ANEW,
+    "record more": _ANEW,
+    "record the CPU": ("missing-host",),
+    "record the ": ("missing-gpu",),
+    "record without them": ("hardware-counters",),
+    WITHOUT_GRAPHS: ("graph-replays-underrecorded",),
+    WHOLE_FILE: ("thinned",),
+    AGAIN: ("truncated",),
+}
+"""Notes on the recording that say how, by how the advice begins: the first of them that there is."""
+_MODEL = regex(
     r"::_?(?:linear|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
 )
@@ -122,9 +133,9 @@ def build(
     damaged = next((note.code for note in quality if note.code in CUT_OFF), None)
     first = findings[0] if findings else None
     rule = first.rule if first else None
-    kind, text = _diagnosis(trace, summary, program)
+    kind, text = _diagnosis(trace, summary)
     if kind is not None and damaged is None:
-        return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
+        return Headline(text=fitted([text]), kind=kind, bound=None, first=rule, remark=_remark(quality, text))
     spoken = _as_it_ran(context, summary)
     bound = None if kind is not None or program.unrecorded else _bound(context, spoken)
     before = "" if damaged else _before_all(trace, summary)
@@ -142,7 +153,20 @@ def build(
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
     text = fitted(texts(parts, advice))
-    return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
+    remark = _remark(quality, advice, before)
+    return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule, remark=remark)
+
+
+def _remark(quality: Sequence[QualityNote], *advice: str) -> str | None:
+    """Return the note on the recording that says how to do what is advised, of several what comes first; None where none does.
+
+    The sentence on start-up comes last: that first something else is to be recorded, the text says of the rest.
+    """
+    known = frozenset(note.code for note in quality)
+    starts = (
+        codes for one in advice for start, codes in _REMARKS.items() if one.startswith(start) or one.endswith(start)
+    )
+    return next((code for codes in starts for code in codes if code in known), None)
 
 
 def _led_by(first: Finding | None, advice: str, owning: Sequence[Claim]) -> Ints | None:
@@ -176,10 +200,8 @@ def _advice(
 
 def _record_more(context: Context) -> str:
     """Say what more to record where that shows: of a few kernels, and of iterations that still have memory allocated."""
-    count = int((context.recording.work.kind == KERNEL).sum())
-    worked = int((context.recording.work.end - context.recording.work.start).sum())
-    if 0 < count <= _FEW_KERNELS and worked < _LEAST_WORK_NS:
-        return f"record more than {counted(count, 'kernel')}, too few to judge by"
+    if (few := few_kernels(context)) is not None:
+        return f"record more than {counted(few.count, 'kernel')}, too few to judge by"
     return _keep_memory(context)
 
 
@@ -300,7 +322,7 @@ def _mode(facts: Mapping[str, Any]) -> str:
 # ---- recordings of which nothing steady can be judged
 
 
-def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[HeadlineKind | None, str]:
+def _diagnosis(trace: Trace, summary: Summary) -> tuple[HeadlineKind | None, str]:
     """Say why a recording holds nothing of the steady program; None where it does."""
     context, ledger = trace.context, trace.ledger
     tables, span_ms = context.tables, trace.span_ns / 1e6
@@ -419,7 +441,9 @@ def _as_it_ran(context: Context, summary: Summary) -> Summary:
     bare = context.once(unprofiled)
     if bare is None or bare.pace is None:
         return summary
-    return msgspec.structs.replace(summary, steady_causes=summary.unprofiled_causes, steady_ms=bare.step_ms)
+    return msgspec.structs.replace(
+        summary, steady_causes=summary.unprofiled_causes, steady_ms=bare.step_ms, median_ms={}
+    )
 
 
 def _beside(
@@ -430,11 +454,7 @@ def _beside(
     None is passed over for what takes less.
     """
     named = [cause for cause in silent if cause != bound]
-    if leading is not None:
-        ledger = context.ledger
-        rows = np.zeros(len(ledger.counted), np.bool_)
-        rows[leading] = True
-        about = owners.by_cause(ledger, rows)
+    if about := _by_cause_of(context, leading):
         cause = max(about, key=lambda cause: about[cause], default="")
         if cause not in (bound, *silent) and causes.get(cause, 0.0) >= _SHARE_SAID:
             named.append(cause)
@@ -442,6 +462,15 @@ def _beside(
         least = max(min(causes[cause] for cause in named), _SHARE_SAID)
         named += [cause for cause, part in causes.items() if part >= least and cause not in (bound, *named)]
     return sorted(named, key=lambda cause: -causes[cause])
+
+
+def _by_cause_of(context: Context, segments: Ints | None) -> dict[str, int]:
+    """Sum the ns of a finding's segments by cause; empty without one."""
+    if segments is None:
+        return {}
+    rows = np.zeros(len(context.ledger.counted), np.bool_)
+    rows[segments] = True
+    return owners.by_cause(context.ledger, rows)
 
 
 def _idle_of(found: owners.Owner, ms: float) -> str:
@@ -467,9 +496,11 @@ def _parts(
     *rest* where start-up, or what lies before or after the program's work, was named before.
     """
     causes, total, ledger = summary.steady_causes, summary.whole_ms, context.ledger
+    shown = summary.shown_causes  # of the step whose time is said
     free = owners.unclaimed(ledger, claims)
     lost, every = owners.by_cause(ledger, free), owners.by_cause(ledger, ledger.counted)
     whole = max(ledger.counted_ns, 1)
+    leads = _by_cause_of(context, leading)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
     unit = f"the {_amount(summary, total, rest=rest)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
     bare = context.once(unprofiled)
@@ -477,7 +508,8 @@ def _parts(
     if paced:
         unit = f"the {duration(total)} a step without the profiler"
     elif summary.unprofiled_ms is not None:
-        unit += f" ({duration(summary.unprofiled_ms)} without the profiler)"
+        about = "" if summary.unprofiled_steps else "about "
+        unit += f" ({about}{duration(summary.unprofiled_ms)} without the profiler)"
     waits = context.once(rank_waits)
     words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
     if context.once(facts_of).hf_pipeline:
@@ -527,6 +559,8 @@ def _parts(
             # Beside what most of the time is, what no finding covers is a detail.
             time = duration(heaviest.ns / whole * total)
             return Clause(text, heaviest.name, time, most=2 * heaviest.ns >= every[cause])
+        if cause in BUSY and leads.get(cause, 0) >= _HEAVIER * found.ns:
+            return Clause(text)  # what to do first is about far more of it than what no finding covers
         time = duration(found.ns / whole * total)
         return Clause(text, found.name, time, alone, 2 * found.ns >= lost[cause])
 
@@ -535,10 +569,10 @@ def _parts(
         missing = (
             f"nothing of the {program.device} was recorded" if program.unrecorded else "nothing steady was recorded"
         )
-        others = [clause(f"for {100 * causes[cause]:.0f} % of {unit}", cause) for cause in silent[:1]]
-        others += [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent[1:]]
+        others = [clause(f"for {100 * shown.get(cause, 0.0):.0f} % of {unit}", cause) for cause in silent[:1]]
+        others += [clause(f"{100 * shown.get(cause, 0.0):.0f} %", cause, brief=True) for cause in silent[1:]]
         return Parts("", word, program.details, Clause(missing), others)
-    opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
+    opening = clause(f"{100 * shown.get(bound, 0.0):.0f} % of {unit}", bound)
     named = _beside(context, causes, bound, silent, leading)
-    others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in named]
+    others = [clause(f"{100 * shown.get(cause, 0.0):.0f} %", cause, brief=True) for cause in named]
     return Parts("", word, program.details, opening, others)

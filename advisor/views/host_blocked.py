@@ -6,20 +6,20 @@ Most of it lies beside work of the device and costs nothing where it lies: it is
 from __future__ import annotations
 
 import math
-import re
 from typing import Literal
 
 import numpy as np
 
 from advisor.frames.copies import parse
-from advisor.intervals import Ints, alike, covered, distinct, exclusive, fetch, intersect, union
+from advisor.intervals import Ints, Spans, alike, covered, distinct, exclusive, fetch, intersect, subtract, union
+from advisor.regex import regex
 from advisor.results.host_blocked import Blocking, HostBlocked
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.parts import FUNCTION, OPERATOR, PHASE, RANGE, first_known, text
 from advisor.timeline.waits import ALLOCATOR_CALL, PROFILER, SCALAR_OPS, nodes_by_name
 
-_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy\w*Async")
+_COPY = regex(r"^(?:cuda|hip|cu)Memcpy\w*Async")
 _HELD_NS = 50_000
 """A call that only issues a copy takes a few microseconds: one that takes so long holds the host."""
 _LAUNCHES = 0.1
@@ -40,7 +40,7 @@ def host_blocked(context: Context) -> HostBlocked | None:
         return None
     node, copy = _calls(context)
     own = exclusive(host.start[node], host.end[node], np.zeros(len(node), np.int64))
-    steady = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
+    steady = _steady(context)
     ns = covered(steady, own.start, own.end)
     idle = covered(intersect(steady, context.idle), own.start, own.end)
     rows = np.flatnonzero(ns > 0)
@@ -68,13 +68,27 @@ def host_blocked(context: Context) -> HostBlocked | None:
         if early[here].any()
     ]
     blocked = math.fsum(part.ms for part in parts)
-    if blocked < _LEAST * ledger.counted_ns / steps / 1e6:
+    step_ms = steady.length / steps / 1e6
+    if blocked < _LEAST * step_ms:
         return None
     return HostBlocked(
         ms=blocked,
+        step_ms=step_ms,
         idle_ms=math.fsum(part.idle_ms or 0.0 for part in parts) if context.idle_trusted else None,
         parts=sorted(parts, key=lambda part: -part.ms),
     )
+
+
+def _steady(context: Context) -> Spans:
+    """Return the host's steady time: of a host that runs ahead of the device its own steps, as the device's last one ends later."""
+    ledger, recording = context.ledger, context.recording
+    counted = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
+    if not recording.runs_ahead or not recording.marked:
+        return counted
+    steps = [recording.steps[at] for at in ledger.counted_steps().tolist()]
+    own = union(np.array([step.start for step in steps]), np.array([step.end for step in steps]))
+    startup = ledger.through("startup")
+    return subtract(own, union(ledger.start_ns[startup], ledger.end_ns[startup]))
 
 
 def _last_launch(context: Context) -> int:

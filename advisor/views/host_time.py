@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints, alike, covered, distinct, summed, union
+from advisor.regex import regex
 from advisor.results.host_time import HostSplit, HostTime
-from advisor.timeline.calls import BACKWARD, MARKS, OP, PYTHON, RUNTIME
+from advisor.timeline.calls import BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
-from advisor.timeline.parts import BETWEEN, FUNCTION, function_name, parts, standard_calls, text
+from advisor.timeline.marked import marks
+from advisor.timeline.parts import (
+    BETWEEN,
+    FUNCTION,
+    by_ranges,
+    function_name,
+    of_inner_ranges,
+    parts,
+    standard_calls,
+    text,
+)
 
 _LEAST = 0.05
 """Of steady work: less idle time for the host is not divided."""
@@ -20,7 +30,7 @@ _SMALL = 0.005
 """Of that idle time: parts of less are summed up."""
 _HOLDS = 0.5
 """Of a function's part: a call of the standard library with so much of it is named."""
-_NODE = re.compile(r"Backward\d*$")
+_NODE = regex(r"Backward\d*$")
 """End of the name of an operator's node in autograd's graph."""
 _KINDS: tuple[Literal["phase", "function", "range", "operator", "between"], ...] = (
     "phase", "function", "range", "operator", "between",
@@ -38,7 +48,8 @@ def host_time(context: Context) -> list[HostTime]:
     if waits is None:
         return []
     node, own, total = waits
-    kind, code = parts(context, node, own)
+    kind, code = by_ranges(context, node, own, *parts(context, node, own))
+    code = of_inner_ranges(context, node, own, kind, code)
     first, part = alike(kind, code)
     sums = summed(part, own, len(first))
     found = {(int(kind[at]), int(code[at])): int(ns) for at, ns in zip(first.tolist(), sums.tolist(), strict=True)}
@@ -70,7 +81,7 @@ def host_split(context: Context) -> HostSplit | None:
     host, ms = context.recording.host, _ms(context)
     group, name = host.group[waits.node], host.name[waits.node]
     called, op = group == RUNTIME, group == OP
-    mark = op & context.once(_marks)[name]
+    mark = op & context.once(marks)[name]
     operator = op & ~mark & (context.once(_native)[name] | _nodes_of_operators(context, waits.node))
     # A range or a step is Python that does not call: without stacks nobody knows whether it is.
     inside = host.nearest(waits.node, host.group == PYTHON) >= 0
@@ -79,11 +90,6 @@ def host_split(context: Context) -> HostSplit | None:
     return HostSplit(
         python_ms=ns[0] * ms, operator_ms=ns[1] * ms, launch_ms=ns[2] * ms, between_ms=(waits.total - sum(ns)) * ms
     )
-
-
-def _marks(context: Context) -> Bools:
-    """Flag names of what torch marks, which traces of 2021 hold as operators."""
-    return np.array([name.startswith(MARKS) for name in context.names], np.bool_)
 
 
 def _native(context: Context) -> Bools:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.counting import counted
 from advisor.intervals import Bools, Ints, coded, distinct, fetch
@@ -34,8 +34,7 @@ _GIVE_WAY = ((2, 3), (1, 2), (0, 6), (3, 1), (2, 2), (0, 3), (1, 1), (2, 1), (0,
 _ANNOTATIONS = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.")
 
 
-@dataclass
-class Lanes:
+class Lanes(Struct):
     """Part of the host that is shown; ``labels`` names the source's frames by their name's code."""
 
     parts: list[Spans] = field(default_factory=list)
@@ -163,13 +162,10 @@ def host_categories(context: Context, inside: Bools) -> tuple[Ints, dict[int, st
 def _depths(context: Context, category: Ints, inside: Bools, shown: Bools) -> list[Ints]:
     """For each kind, how many calls of it that are shown are around each node of the step, in which all around it lie, too."""
     host = context.recording.host
-    nodes = np.flatnonzero(inside)
-    nodes = nodes[np.argsort(host.depth[nodes], kind="stable")]
-    levels = np.split(nodes, np.flatnonzero(np.diff(host.depth[nodes])) + 1)
     counted = np.stack([shown & np.isin(category, kinds) for kinds in _KINDS])
     depth = np.zeros((len(_KINDS), host.size), np.int64)
-    for level in levels:
-        level = level[host.parent[level] >= 0]
+    for level in host.levels[1:]:
+        level = level[inside[level] & (host.parent[level] >= 0)]
         above = host.parent[level]
         depth[:, level] = depth[:, above] + counted[:, above]
     return list(depth)

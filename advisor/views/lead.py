@@ -11,18 +11,18 @@ import math
 import numpy as np
 
 from advisor.frames.syncs import of_engine, of_scaler, pending
-from advisor.intervals import Ints, covered, distinct, fetch, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, union
 from advisor.results.waits import LeadLost, Waiting
 from advisor.roofline.limits import Floats
-from advisor.timeline.calls import ANNOTATION, OP, STEP
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CODE
+from advisor.timeline.marked import innermost_operator, outermost_range, steps
 from advisor.timeline.waits import COPY_SYNC, SCALAR
 
 _LEAST = 0.05
 """Of steady work: the waits, and the idle time behind them, from which on they are named."""
 _PART = 0.2
-"""Of the idle time behind waits: an operator with less of it is not named."""
+"""Of the idle time behind waits: an operator with less of it is not named. Of the waits: one with less among the others."""
 
 
 def lead_lost(context: Context) -> LeadLost | None:
@@ -60,27 +60,32 @@ def lead_lost(context: Context) -> LeadLost | None:
                 if idle[left[-1]] >= wait[left[-1]]:
                     left.pop()
     ms = context.step_ns / 1e6 / max(ledger.counted_ns, 1)
-    where = _places(context, syncs.node[rows], wait.astype(np.float64) * ms, idle.astype(np.float64) * ms)
+    where, others = _places(context, syncs.node[rows], wait.astype(np.float64) * ms, idle.astype(np.float64) * ms)
     wait_ms, idle_ms = (math.fsum(getattr(one, name) for one in where) for name in ("ms", "idle_ms"))
     if min(wait_ms, idle_ms) < _LEAST * ledger.counted_ns * ms:
         return None
-    return LeadLost(wait_ms=wait_ms, idle_ms=idle_ms, where=where)
+    return LeadLost(wait_ms=wait_ms, idle_ms=idle_ms, where=where, others=others)
 
 
-def _places(context: Context, node: Ints, wait_ms: Floats, idle_ms: Floats) -> list[Waiting]:
-    """The operators that wait, each under the outermost range around it, those with most idle time behind them first."""
+def _places(context: Context, node: Ints, wait_ms: Floats, idle_ms: Floats) -> tuple[list[Waiting], list[Waiting]]:
+    """The operators that wait, each under the outermost range around it, those with most idle time behind them first.
+
+    Apart from these, those that wait for long and have little of it behind them.
+    """
     host = context.recording.host
-    operator = fetch(host.attributes.op, node)
-    operator = np.where((operator >= 0) & (host.group[np.maximum(operator, 0)] == OP), operator, -1)
-    marks = np.array([name.startswith(STEP) for name in context.names], np.bool_)
-    ranges = (host.group == ANNOTATION) & ~marks[host.name]
-    outer = host.outermost(node, ranges)
-    keys = np.stack([fetch(host.name, operator), fetch(host.name, outer)])
+    around = innermost_operator(context, node), outermost_range(context, node, steps(context))
+    keys = np.stack([fetch(host.name, each) for each in around])
     found, back = np.unique(keys, axis=1, return_inverse=True)
-    waits, idle = (np.bincount(back.ravel(), of, found.shape[1]) for of in (wait_ms, idle_ms))
-    order = [at for at in np.argsort(-idle, kind="stable").tolist() if idle[at] > 0 and idle[at] >= _PART * idle.sum()]
-    names = [(context.names[code] if code >= 0 else None for code in found[:, at].tolist()) for at in order]
-    return [
-        Waiting(op=op, around=ranged, ms=float(waits[at]), idle_ms=float(idle[at]))
-        for at, (op, ranged) in zip(order, names, strict=True)
-    ]
+    waits, idle = (np.bincount(back.ravel(), of, found.shape[1]).astype(np.float64) for of in (wait_ms, idle_ms))
+    late = (idle > 0) & (idle >= _PART * idle.sum())
+    other = ~late & (waits >= _PART * waits.sum())
+
+    def named(chosen: Bools, by: Floats) -> list[Waiting]:
+        order = [at for at in np.argsort(-by, kind="stable").tolist() if chosen[at]]
+        names = [[context.names[code] if code >= 0 else None for code in found[:, at].tolist()] for at in order]
+        return [
+            Waiting(op=op, around=ranged, ms=float(waits[at]), idle_ms=float(idle[at]))
+            for at, (op, ranged) in zip(order, names, strict=True)
+        ]
+
+    return named(late, idle), named(other, waits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from msgspec.structs import asdict
 
 from advisor.frames.patterns.find import find
 from advisor.intervals import Bools, Ints, coded, fetch, summed
+from advisor.regex import regex
 from advisor.results.distance import Distance, LineDistance, ModuleDistance, Times
 from advisor.results.elsewhere import Unmodelled
 from advisor.roofline.limits import MEMORY, Floats, limits
@@ -19,7 +19,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
 
 LISTED = 8
-_NUMBER = re.compile(r"_\d+(?=/|$)")
+_NUMBER = regex(r"_\d+(?=/|$)")
 
 
 class Figures(NamedTuple):

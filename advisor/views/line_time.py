@@ -31,7 +31,7 @@ def _lines(context: Context) -> Ints:
     began the backward pass. The backward pass of what was not recorded, as in a first step, is of no line.
     """
     host, rows = context.recording.host, context.op_rows
-    outer = np.maximum(context.once(outermost)[rows], 0)
+    outer = np.maximum(outermost(context, rows), 0)
     called, around = host.called_from(rows), host.called_from(outer)
     user = np.where(host.without_forward(rows), -1, fetch(host.attributes.user, rows))
     return np.where((called >= 0) & (around >= 0) & (called != around), called, user)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames import FRAMES
 from advisor.frames.frame import Rows
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 
-@dataclass
-class _Evidence:
+class _Evidence(Struct):
     """Events of the shown step that a rule matched: one array of indices for GPU work, host nodes and segments of the ledger."""
 
     rule: int

@@ -7,12 +7,12 @@ programs from failing on a microsecond, the second large ones on nothing. A new 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 
 from advisor.frames import FRAMES
 from advisor.intervals import distinct
@@ -31,8 +31,7 @@ BUSY = ("compute", "communication", "copy", "memset")
 _PLACE = ("file", "line", "function")
 
 
-@dataclass(frozen=True)
-class Margin:
+class Margin(Struct, frozen=True):
     """Margin within which a figure may change: a share of the baseline's, and a floor in its unit or as a share of its step.
 
     The higher floor counts. ``basis`` says why it is so far and no farther.
@@ -44,8 +43,7 @@ class Margin:
     floor_share: float = 0.0
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One figure of a step: its name and unit, how far it may change, and where it and its parts come from.
 
     ``samples`` gives the figure of each step, or None where the trace cannot tell; ``needs`` are features of the trace.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Ints, covered, distinct, fetch, union
+from advisor.regex import regex
 from advisor.results.model_time import ModelTime
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -21,8 +20,8 @@ _LEAST = 0.02
 _WRAPPERS = frozenset(
     {"OptimizedModule", "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine", "DDP"}
 )
-_LOSS = re.compile(r"(?:Loss|Criterion)(?:WithLogits)?\d*$")
-_NUMBER = re.compile(r"_\d+$")
+_LOSS = regex(r"(?:Loss|Criterion)(?:WithLogits)?\d*$")
+_NUMBER = regex(r"_\d+$")
 
 
 def model_time(context: Context) -> list[ModelTime]:

@@ -49,7 +49,7 @@ def modules(trace: Trace) -> Grid:
     parent[parent >= np.arange(size)] = -1
     inside = recording.step_of(host.start[nodes]) >= 0 if trace.step_count else np.ones(len(nodes), np.bool_)
     calls = np.bincount(code[inside], minlength=size)
-    time = summed(code[inside], (host.end - host.start)[nodes[inside]], size)
+    time = summed(code[inside], host.ns(nodes[inside]), size)
 
     dur = work.end - work.start
     counted = recording.step_of(work.start) >= 0 if trace.step_count else np.ones(len(work), np.bool_)

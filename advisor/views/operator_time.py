@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.families import operator_family
-from advisor.intervals import alike, fetch, summed
+from advisor.intervals import alike, summed
 from advisor.results.kernel_time import KernelTime
 from advisor.timeline.calls import OPTIMIZER
 from advisor.timeline.context import Context
-from advisor.timeline.launch_origin import outermost
+from advisor.timeline.launch_origin import outermost_ops
 
 
 def operator_time(context: Context) -> list[KernelTime]:
@@ -26,7 +26,7 @@ def operator_time(context: Context) -> list[KernelTime]:
     node = context.op_rows[chosen]
     keys = (
         host.name[node].astype(np.int64),
-        fetch(host.name, fetch(context.once(outermost), node)),
+        outermost_ops(context, node),
         (context.phases(node) == OPTIMIZER).astype(np.int64),
     )
     first, back = alike(*keys)

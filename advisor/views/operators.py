@@ -9,7 +9,8 @@ import numpy as np
 from advisor.intervals import Bools, Ints, summed
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
-from advisor.timeline.calls import MARKS, OP
+from advisor.timeline.calls import OP
+from advisor.timeline.marked import marks
 from advisor.views.grid import MOST_ROWS, Groups, Labels, counted_rows, extent_note, ms
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ def operators(trace: Trace) -> Grid:
     frame, context = trace.frame("ops"), trace.context
     keep = counted_rows(trace, frame)
     # Before torch 1.12 torch's own marks were written as operators.
-    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)
-    keep &= ~marks[context.recording.host.name[context.op_rows]]
+    keep &= ~context.once(marks)[context.recording.host.name[context.op_rows]]
     nodes = context.op_rows[keep]
     name, shapes = Labels(frame["name"]).where(keep), Labels(frame["shapes"]).where(keep)
     module = Labels(frame["module"]).where(keep)

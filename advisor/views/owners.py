@@ -13,6 +13,7 @@ from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, STEP
 from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
 from advisor.timeline.kernel_names import EXPERTS, MOST
+from advisor.timeline.marked import steps
 from advisor.timeline.memory import freeing_ns
 from advisor.timeline.surroundings import around
 from advisor.timeline.unexplained import unexplained_idle
@@ -101,7 +102,9 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
         return _heaviest(context, waits.computing()[row], dur)
     nodes = _waiting(context, cause, row)
     return (
-        None if nodes is None else _heaviest(context, nodes if cause == "compile" else _operator(context, nodes), dur)
+        None
+        if nodes is None
+        else _heaviest(context, nodes if cause in ("compile", "profiler") else _operator(context, nodes), dur)
     )
 
 
@@ -110,7 +113,10 @@ def _waiting(context: Context, cause: str, row: Ints) -> Ints | None:
     waits = context.waits
     if cause in ("sync", "blocking_copy"):
         return waits.syncs.node[row]
-    tables = {"loader": waits.loader, "allocator": waits.allocator, "compile": waits.compile, "gc": waits.gc}
+    tables = {
+        "loader": waits.loader, "allocator": waits.allocator, "compile": waits.compile, "gc": waits.gc,
+        "profiler": waits.profiler,
+    }  # fmt: skip
     return tables[cause].node[row] if cause in tables else None
 
 
@@ -216,8 +222,7 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     op = int(fetch(host.attributes.op, np.array([first]))[0])
     if op >= 0 and host.group[op] == OP:
         name += f" in {context.names[host.name[op]]}"
-    marks = np.array([text.startswith(STEP) for text in context.names], np.bool_)
-    around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~marks[host.name])[0])
+    around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~steps(context)[host.name])[0])
     name = f"{name} under {context.names[host.name[around]]}" if around >= 0 else name
     counted = union(ledger.start_ns[ledger.counted], ledger.end_ns[ledger.counted])
     held = covered(counted, host.start[node], host.end[node])[sort.reshape(-1) == int(np.argmax(total))]

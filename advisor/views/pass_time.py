@@ -1,19 +1,21 @@
-"""Division of a training step's time by its passes: forward, backward, optimizer, zero_grad, and the wait for batches."""
+"""Division of a training step's time by its passes: forward, backward, optimizer, zero_grad, metrics, the wait for batches."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from advisor.frames.patterns.metric_ranges import outermost
 from advisor.intervals import EMPTY, Ints, Spans, covered, distinct, fetch, intersect, subtract, summed, union, without
 from advisor.results.pass_time import Pass, PassTime
-from advisor.timeline.calls import BACKWARD, FORWARD, MARKS, OP, OPTIMIZER, PYTHON, RUNTIME, STEP, ZERO_GRAD
+from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER, PYTHON, RUNTIME, STEP, ZERO_GRAD
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import in_line
 from advisor.timeline.ledger import BUSY, CODE, OWN
+from advisor.timeline.marked import marks
 from advisor.views.limits import owned, recomputed
 
-_ORDER: tuple[Pass, ...] = ("forward", "backward", "optimizer", "zero_grad", "loader", "between")
-_LOADER, _BETWEEN = 4, 5
+_ORDER: tuple[Pass, ...] = ("forward", "backward", "optimizer", "zero_grad", "metrics", "loader", "between")
+_METRICS, _LOADER, _BETWEEN = 4, 5, 6
 """Codes behind those of the phases, which are the first."""
 _BESIDE = 0.9
 """Part of the launches of steady work from which on they lie in its time, too."""
@@ -57,15 +59,14 @@ def pass_time(context: Context) -> list[PassTime]:
 
 
 def _phases(context: Context) -> Ints:
-    """Pass that each forest node is of: forward where it is none of the others.
+    """Pass that each forest node is of: forward where it is none of the others. Metrics are no part of the model's.
 
     Autograd's engine adds gradients that meet, and runs what hooks its end, in its thread and in none of its nodes.
     """
     host, table = context.recording.host, context.tables.get("op")
     phase = np.where(np.isin(host.attributes.phase, (BACKWARD, OPTIMIZER, ZERO_GRAD)), host.attributes.phase, FORWARD)
     nodes = np.flatnonzero(phase == BACKWARD)
-    marks = np.array([name.startswith(MARKS) for name in context.names], np.bool_)[host.name]
-    others = [host.thread[marks & (phase != BACKWARD)]]
+    others = [host.thread[context.once(marks)[host.name] & (phase != BACKWARD)]]
     if table is not None:  # an operator that leaves a node to the backward pass is of the forward pass
         ops = host.node_of["op"]
         others.append(host.thread[ops[(table["sequence"] >= 0) & (phase[ops] == FORWARD)]])
@@ -77,6 +78,10 @@ def _phases(context: Context) -> Ints:
             of = mine[step[mine] == which]
             inside = (step[rest] == which) & (host.start[rest] >= host.start[of].min())
             phase[rest[inside & (host.start[rest] <= host.end[of].max())]] = BACKWARD
+    if len(ranges := context.once(outermost)):
+        metrics = np.isin(np.arange(host.size), ranges)
+        metrics |= host.above(np.arange(host.size), metrics) >= 0
+        phase[metrics & (phase == FORWARD)] = _METRICS
     return phase
 
 
@@ -140,7 +145,7 @@ def _spans(context: Context) -> dict[int, Spans]:
     last = host.start[launches].max() if len(launches) else -1
     runs = np.isin(host.group, (OP, RUNTIME)) & (host.start <= last)
     found, taken = dict[int, Spans](), EMPTY
-    for which in (_LOADER, BACKWARD, OPTIMIZER, ZERO_GRAD, FORWARD):
+    for which in (_LOADER, BACKWARD, OPTIMIZER, ZERO_GRAD, _METRICS, FORWARD):
         chosen = (phase == which) & ~step & ((ours & runs) if which == FORWARD else True)
         # What lies in another of them is covered by it.
         nodes = np.flatnonzero(chosen & ~((host.parent >= 0) & chosen[np.maximum(host.parent, 0)]))

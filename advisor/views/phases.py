@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from msgspec.structs import replace
 
+from advisor.frames.collectives import NAMES as COLLECTIVES
+from advisor.frames.collectives import communication, kinds
 from advisor.frames.families import ATTENTION, OF_EXPERTS
-from advisor.intervals import Bools, Ints, Spans, distinct, union
+from advisor.intervals import Bools, Ints, Spans, distinct, summed, union
+from advisor.regex import regex
 from advisor.results.phases import Phase
 from advisor.timeline.batches import batches
+from advisor.timeline.context import Context
 from advisor.timeline.engines import DIFFUSION, Batch, iterations
 from advisor.timeline.recording import KERNEL
 
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 
 _ORDER = ("prefill", "decode", "mixed", "diffusion")
 # By the kernel's name, operator and module, as engines and their libraries call it.
-_SAMPLING = re.compile(r"argmax|sampl|multinomial|top_?k_?top_?p|topp\b|gumbel", re.IGNORECASE)
+_SAMPLING = regex(r"argmax|sampl|multinomial|top_?k_?top_?p|topp\b|gumbel", re.IGNORECASE)
 
 
 def phases_of(trace: Trace) -> list[Phase]:
@@ -30,7 +35,7 @@ def phases_of(trace: Trace) -> list[Phase]:
     if not found:
         return []
     work, of_work = context.recording.work, context.once(batches).of_work
-    kinds = _kinds(
+    flags = _kinds(
         trace.frame("kernels", ("family", "name", "op", "module")), context.once(batches).samples[context.kernel_rows]
     )
     row_of = np.full(len(work), -1, np.int64)
@@ -43,7 +48,7 @@ def phases_of(trace: Trace) -> list[Phase]:
         by_phase.setdefault((batch.phase, batch.engine), []).append((batch, iteration.node, order[low:high]))
     whole = not context.graphs_underrecorded
     return [
-        _phase(trace, members, kinds, row_of, whole)
+        _phase(trace, members, flags, row_of, whole)
         for _, members in sorted(by_phase.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
     ]
 
@@ -67,7 +72,7 @@ def _kinds(kernels: pd.DataFrame, samples: Bools) -> dict[str, Bools]:
 
 
 def _phase(
-    trace: Trace, members: list[tuple[Batch, int, Ints]], kinds: dict[str, Bools], row_of: Ints, whole: bool
+    trace: Trace, members: list[tuple[Batch, int, Ints]], flags: dict[str, Bools], row_of: Ints, whole: bool
 ) -> Phase:
     work, host = trace.context.recording.work, trace.context.recording.host
     spans = _busy(trace, members)
@@ -81,13 +86,13 @@ def _phase(
     ms = total_ns / len(spans) / 1e6 if spans else None
 
     def share(kind: str) -> float | None:
-        part = int(time[kinds[kind][kernels]].sum())
+        part = int(time[flags[kind][kernels]].sum())
         return part / int(time.sum()) if part else None
 
     # How many of the drafts are kept, a trace does not say.
     known = tokens if len(spans) == count and not any(batch.drafted for batch, _, _ in members) else None
     drafting = int(time[trace.context.once(batches).drafts[every[work.kind[every] == KERNEL]]].sum())
-    return Phase(
+    found = Phase(
         phase=members[0][0].phase,
         engine=members[0][0].engine,
         iterations=count,
@@ -104,6 +109,23 @@ def _phase(
         drafting_share=drafting / int(time.sum()) if drafting else None,
         # A pipeline of images chooses no token: what is named so samples something else.
         sampling_share=share("sampling") if members[0][0].phase != DIFFUSION else None,
+    )
+    return _with_collectives(trace.context, found, every, int(time.sum()))
+
+
+def _with_collectives(context: Context, phase: Phase, rows: Ints, kernels_ns: int) -> Phase:
+    """Add what collectives take among some pieces of work, whose kernels take *kernels_ns* together, where there are any."""
+    work = context.recording.work
+    at = np.flatnonzero(np.isin(communication(context), rows))
+    mine = communication(context)[at]
+    of_kind = summed(context.once(kinds)[at], (work.end - work.start)[mine], len(COLLECTIVES) + 1)
+    if not of_kind.any():
+        return phase
+    return replace(
+        phase,
+        collectives_share=int(of_kind.sum()) / kernels_ns,
+        collective=[*COLLECTIVES, "other"][int(of_kind.argmax())],
+        collectives_ms=int(of_kind.sum()) / phase.iterations / 1e6,
     )
 
 

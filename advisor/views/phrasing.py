@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from advisor.regex import regex
 from advisor.timeline.communication_names import without_anonymous
 
 COLUMNS, LINES = 100, 2
 _LONGEST_NAME, _MIDDLE_NAME, _SHORT_NAME = 60, 44, 28
 FIRST = " First, "
-_NAMES = re.compile(r"^(Call \S+)(?:, \S+)+ and \S+")
+_NAMES = regex(r"^(Call \S+)(?:, \S+)+ and \S+")
 """Start of the title of a fix that names several functions."""
 
 ON_GPU = {

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
+
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.intervals import Bools, Ints
@@ -23,7 +25,7 @@ LEAST = 1e-3
 """Of a part, in ms, MB or calls a step: less is never what made a figure grow."""
 _MOST = 30
 _NAME = 120
-_FOLDERS = re.compile(r"^.*[\\/]", re.DOTALL)
+_FOLDERS = regex(r"^.*[\\/]", re.DOTALL)
 
 
 class Sampling:
@@ -63,8 +65,7 @@ def all_rows(_trace: Trace, rows: pd.DataFrame) -> pd.Series[bool]:
     return rows["start_ns"].notna()
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Rows of a frame, summed by step: a metric's samples, and by their columns *by* its parts.
 
     *chosen* is a mask of the rows, or None where the trace cannot tell which; *amount* is a column and its divisor, else each

@@ -7,12 +7,12 @@ it is a weighted sum of all, with the weights nearest to even ones that give it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from advisor.frames import FRAMES
 from advisor.intervals import Bools, Ints, coded, fetch, summed, without
@@ -34,8 +34,7 @@ _LINKED = 0.5
 """Share of the GPU work that must be linked to its launch for work without one to have been launched before the recording."""
 
 
-@dataclass
-class _Table:
+class _Table(Struct):
     """Pieces of time with what tells them apart: columns of codes, and of each code its text."""
 
     columns: dict[str, tuple[Ints, Sequence[str]]]

@@ -11,6 +11,8 @@ from advisor.timeline.context import Context
 from advisor.timeline.startup_table import CAPTURE, INITIALIZATION, KINDS
 
 _MARKED = (INITIALIZATION, CAPTURE)
+_SPREAD, _MOST = 0.1, 3
+"""Of start-up of one kind: what lies in an operator that is named beside others; and how many are."""
 
 
 def startup_parts(context: Context) -> list[StartupPart]:
@@ -72,8 +74,12 @@ def _part(context: Context, kind: int, rows: Ints, cost: Ints) -> StartupPart:
             heavy[code] = heavy.get(code, 0) + min(ns, int(cost[at]))
     where = max(heavy, key=lambda code: heavy[code]) if heavy else -1
     named_ns = heavy.get(where, 0)
+    spread: dict[int, int] = {}
     if 2 * named_ns < int(cost.sum()):
-        where = -1
+        where, spread = -1, _of_operators(codes[operator >= 0], cost[operator >= 0], int(cost.sum()))
+    if where < 0 and kind not in _MARKED:
+        # Of many operators the call may be the same that most of it passes in.
+        where, named_ns = _call(context, nodes, cost)
     call, length = _longest_call(context, rows[marks])
     if 2 * length >= int(cost.sum()) > 0:
         where, named_ns = int(host.name[call]), length
@@ -82,7 +88,24 @@ def _part(context: Context, kind: int, rows: Ints, cost: Ints) -> StartupPart:
         ms=float(cost.sum()) / 1e6,
         where=context.names[where] if where >= 0 else None,
         where_ms=named_ns / 1e6 if where >= 0 else None,
+        operators={context.names[code]: ns / 1e6 for code, ns in spread.items()},
     )
+
+
+def _of_operators(codes: Ints, cost: Ints, whole: int) -> dict[int, int]:
+    """Return the ns of the operators that a tenth of *whole* or more lies in each, those with most first; *codes* name them."""
+    total = {code: int(cost[codes == code].sum()) for code in distinct(codes).tolist()}
+    large = sorted((code for code, ns in total.items() if ns >= _SPREAD * whole), key=lambda code: -total[code])
+    return {code: total[code] for code in large[:_MOST]}
+
+
+def _call(context: Context, nodes: Ints, cost: Ints) -> tuple[int, int]:
+    """Return the name code of the runtime call that half of start-up or more lies in, and its ns; -1 and 0 where none does."""
+    host = context.recording.host
+    called = np.flatnonzero(fetch(host.group, nodes) == RUNTIME) if host.size else np.zeros(0, np.int64)
+    total = summed(host.name[nodes[called]], cost[called], len(context.names)) if len(called) else np.zeros(1, np.int64)
+    most = int(np.argmax(total))
+    return (most, int(total[most])) if 2 * int(total[most]) >= int(cost.sum()) > 0 else (-1, 0)
 
 
 def _longest_call(context: Context, rows: Ints) -> tuple[int, int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from advisor.intervals import Bools, Ints
 
@@ -12,8 +12,7 @@ _FINEST = 4000
 _WIDER = 1.4
 
 
-@dataclass
-class Spans:
+class Spans(Struct):
     """Spans to draw, as columns. Times are ns; ``name`` and ``category`` are codes, ``finding`` a rule's index or -1.
 
     ``event`` is what the recording calls it: the index of a piece of GPU work, or a node of the host's forest; -1 for neither.

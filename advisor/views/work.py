@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from advisor.regex import regex
 from advisor.results.samples import Layer, Work
 from advisor.timeline.engines import DECODE, DIFFUSION, MIXED, PREFILL, batch_of
 from advisor.timeline.program.names import names_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_LAYERS = 12
 _MOST_KERNELS = 16
 _NAME = 120
-_OPERANDS = re.compile(r"\[([\d,\s]*)\]")
+_OPERANDS = regex(r"\[([\d,\s]*)\]")
 _LAYERS = {
     "aten::conv1d": (0, 1), "aten::conv2d": (0, 1), "aten::conv3d": (0, 1), "aten::linear": (0, 1), "aten::embedding": (1, 0),
 }  # fmt: skip

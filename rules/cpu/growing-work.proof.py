@@ -56,6 +56,55 @@ def lists_by_what_they_allocate() -> TraceBuilder:
     return b
 
 
+def drawn(*, masked: bool = False) -> TraceBuilder:
+    """Steps that draw as many rows from more and more: with an index, of which only what it allocates is told, and in place."""
+    b = TraceBuilder(None, host_us=0)
+    rows = {"Call stack": "run.py(9): main"}
+    for batches in EACH:
+        kept = [100 * batches, 10]
+        with b.step():
+            with b.op("aten::index", shapes=[kept, []], us=500, args=rows):
+                if masked:
+                    with b.op("aten::nonzero", shapes=[kept[:1]], us=400, args=rows):
+                        pass
+                b.memory(4000, device=-1)
+            with b.op("aten::index_select", shapes=[kept, [], [50]], us=500, args=rows):
+                pass
+            with b.op("aten::index_put_", shapes=[kept, [], [50, 10], []], us=500, args=rows):
+                pass
+            with b.op("aten::slice", shapes=[kept, [], [], [], []], us=50, args=rows):
+                pass
+            with b.op(
+                "aten::addmm", shapes=[[10], [100, 20], [20, 10]], us=100, args={"Call stack": "run.py(7): main"}
+            ):
+                pass
+    return b
+
+
+# A mask has as many places as what it is of: the index goes over all of it, 0.5 ms of 1.65.
+@fires(cost_ms=0.5, occurrences=12)
+def rows_by_a_mask() -> TraceBuilder:
+    return drawn(masked=True)
+
+
+# The product of 0.4 ms takes as much in each step; the one of all that was kept takes 0.11 to 0.16.
+@fires(cost_ms=0.135, occurrences=6)
+def one_of_two_products_of_a_line() -> TraceBuilder:
+    b = TraceBuilder(None, host_us=0)
+    for batches in EACH:
+        with b.step():
+            for rows, us in ((5000, 400), (100 * batches, 10 * batches)):
+                with b.op("aten::mm", shapes=[[rows, 20], [20, 10]], us=us, args={"Call stack": "run.py(9): main"}):
+                    pass
+    return b
+
+
+# As many rows in each step, of however many there are.
+@quiet
+def rows_drawn_from_what_was_kept() -> TraceBuilder:
+    return drawn()
+
+
 @quiet
 def batches_of_one_length() -> TraceBuilder:
     return training([11] * 6)

@@ -42,6 +42,45 @@ def a_backward_pass_a_step() -> TraceBuilder:
     return training(each=1)
 
 
+@quiet
+def tensors_that_are_averaged_behind_the_step() -> TraceBuilder:
+    """An average of parameters, or of a moving average of them: no backward pass made it."""
+    b = TraceBuilder(None, host_us=0, world_size=2, rank=0, backend="gloo")
+    for step in range(3):
+        with b.step():
+            with b.annotation(DDP), b.op("aten::mkldnn_linear", seq=step + 1, us=1000):
+                pass
+            with b.backward("AddmmBackward0", step + 1), b.op("aten::mm", us=1000):
+                pass
+            with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_", us=10):
+                pass
+            with b.thread(77), b.annotation("gloo:all_reduce", us=1000):
+                pass
+    return b
+
+
+@quiet
+def two_networks_in_turns() -> TraceBuilder:
+    """Each has its own forward and backward pass, and both optimizers step at the end: nothing is reduced twice."""
+    b = TraceBuilder(None, host_us=0, world_size=2, rank=0, backend="gloo")
+    for step in range(3):
+        with b.step():
+            for at, size in enumerate((50_000, 70_000)):
+                number = 10 * step + at + 1
+                with b.annotation(DDP), b.op("aten::mkldnn_linear", seq=number, us=1000):
+                    pass
+                with b.backward("AddmmBackward0", number):
+                    with b.op("aten::mm", us=1000):
+                        pass
+                    with b.op("c10d::allreduce_", us=10, shapes=[[[size]], [], []]):
+                        pass
+                with b.thread(77), b.annotation("gloo:all_reduce", us=1000):
+                    pass
+            with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_", us=10):
+                pass
+    return b
+
+
 @edge
 def a_hundredth_of_the_step(over: bool) -> TraceBuilder:
     # Of two micro-batches of 10 ms one reduction: 0.215 of 20.44 ms are 1.05 %, 0.195 of 20.4 ms 0.96 %; four fifths of them.

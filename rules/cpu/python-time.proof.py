@@ -47,6 +47,28 @@ def a_small_tensor_whose_memory_is_kept() -> TraceBuilder:
     return freed_between_operators(8)
 
 
+def between_steps(us: float) -> TraceBuilder:
+    """Four steps of an operator of 1 ms, with half of *us* before it and half behind: from step to step nothing else is there."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(4):
+        with b.step():
+            b.idle(us=us / 2)
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+            b.idle(us=us / 2)
+    return b
+
+
+@quiet
+def what_the_profiler_does_from_step_to_step() -> TraceBuilder:
+    return between_steps(900)
+
+
+@fires
+def python_from_step_to_step() -> TraceBuilder:
+    return between_steps(1_100)
+
+
 @quiet
 def the_same_inside_the_loader() -> TraceBuilder:
     return training(loader=True)

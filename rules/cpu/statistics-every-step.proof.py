@@ -51,6 +51,43 @@ def histograms_of_gradients() -> TraceBuilder:
     return training("aten::histc")
 
 
+def of_each_sample(*, behind_the_optimizer: bool) -> TraceBuilder:
+    """Three steps of a product and its backward pass, the optimizer's step, and 2 ms of squares, summed for each sample."""
+    b = TraceBuilder(None, host_us=0)
+
+    def norms() -> None:
+        at = {"Call stack": "private.py(11): step"}
+        with b.op("aten::square", us=1500, shapes=[[64, 128]], values=[""], args=at):
+            pass
+        with b.op("aten::sum", us=500, shapes=[[64, 128], [], [], []], values=["", "[1]", "False", ""], args=at):
+            pass
+
+    for step in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_linear", seq=step + 1, us=2000):
+                pass
+            with b.thread(4001), b.backward("AddmmBackward0", seq=step + 1, us=6000):
+                pass
+            if not behind_the_optimizer:
+                norms()
+            with b.annotation("Optimizer.step#SGD.step"), b.op("aten::add_", us=100):
+                pass
+            if behind_the_optimizer:
+                norms()
+    return b
+
+
+# They scale the gradients that the optimizer takes: private training clips those of each sample.
+@quiet
+def norms_of_each_sample_before_the_optimizer() -> TraceBuilder:
+    return of_each_sample(behind_the_optimizer=False)
+
+
+@fires(cost_ms=2.0)
+def norms_of_each_sample_behind_the_optimizer() -> TraceBuilder:
+    return of_each_sample(behind_the_optimizer=True)
+
+
 # It may be what the loss is made of, under no_grad: a threshold, a normalization.
 @quiet
 def before_the_backward_pass() -> TraceBuilder:

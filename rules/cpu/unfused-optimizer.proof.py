@@ -97,3 +97,69 @@ def an_optimizer_left_to_itself() -> TraceBuilder:
 @quiet
 def an_optimizer_known_to_be_fused() -> TraceBuilder:
     return training().ran_with(optimizers=[Optimizer("Adam", fused=True)])
+
+
+def two_optimizers(us: float) -> TraceBuilder:
+    """Steps of 9 ms, SparseAdam's of 3 ms on sparse gradients, and Adam's of 40 operators."""
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=9000):
+                pass
+            with b.annotation("Optimizer.step#SparseAdam.step"):
+                for _ in range(30):
+                    with b.op("aten::coalesce", us=50):
+                        pass
+                    with b.op("aten::add_", us=50):
+                        pass
+            with b.annotation("Optimizer.step#Adam.step"):
+                for _ in range(40):
+                    with b.op("aten::addcdiv_", us=us):
+                        pass
+    return b.ran_with(
+        optimizers=[Optimizer("SparseAdam", file="train.py", line=50), Optimizer("Adam", file="train.py", line=51)]
+    )
+
+
+@quiet
+def most_of_it_is_an_optimizer_without_a_fused_form() -> TraceBuilder:
+    return two_optimizers(us=5)
+
+
+@fires(cost_ms=2.0, occurrences=120, setting="Adam(fused=None) at train.py:51 → True")
+def beside_an_optimizer_without_a_fused_form() -> TraceBuilder:
+    return two_optimizers(us=50)
+
+
+@quiet
+def a_step_on_sparse_gradients() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=9000):
+                pass
+            with b.annotation("Optimizer.step#SGD.step"):
+                for _ in range(40):
+                    with b.op("aten::add_", us=50), b.op("aten::_nnz", us=1):
+                        pass
+    return b
+
+
+@fires(cost_ms=1.0, occurrences=120)
+def beside_one_that_is_fused() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=7000):
+                pass
+            with b.annotation("Optimizer.step#AdamW.step"):
+                for _ in range(40):
+                    with b.op("aten::zeros_like", us=25):
+                        pass
+                with b.op("aten::_fused_adamw_", us=1000):
+                    pass
+            with b.annotation("Optimizer.step#SGD.step"):
+                for _ in range(40):
+                    with b.op("aten::add_", us=25):
+                        pass
+    return b

@@ -34,7 +34,7 @@ def a_report_in_every_step() -> TraceBuilder:
     cost_share=0.9,
     severity="high",
     line="train.py:20",
-    fix="Call reset_stateful_hooks once, or outside the step",
+    fix="Call reset_stateful_hooks outside the step, or not at all",
 )
 def a_library_walks_its_hooks() -> TraceBuilder:
     return behind(calling(HOOKS, 9000), work_us=1000, device="AMD Instinct MI300X")
@@ -55,7 +55,7 @@ def a_checkpoint_that_saves_the_state_of_random_numbers() -> TraceBuilder:
 @fires(
     cost_ms=10.5,
     severity="high",
-    fix="Call reset_stateful_hooks and write once, or outside the step",
+    fix="Call reset_stateful_hooks and write outside the step, or not at all",
 )
 def three_functions() -> TraceBuilder:
     def part(b: TraceBuilder) -> None:

@@ -13,6 +13,7 @@ def samples(
     *,
     length: int = BATCH,
     pick: str = "SelectBackward0",
+    summed: str = "",
     stored: bool = False,
     shapes: bool = True,
     device: str | None = None,
@@ -27,6 +28,9 @@ def samples(
                 with b.op("aten::t", shapes=[[WIDTH, WIDTH]]):
                     pass
                 work(b, rest_us, device)
+            if summed:
+                with b.op("aten::sum", shapes=[[BATCH, length], [], []], values=["", summed, ""], seq=base + 2, us=1):
+                    pass
             for sample in range(count):
                 with b.python("influence.py(12): scores"):
                     with b.op("aten::select", shapes=[[length], [], []], seq=base + 10 + sample, us=1):
@@ -35,6 +39,9 @@ def samples(
                         pass
                     with b.backward(pick, base + 10 + sample, us=1):
                         pass
+                    if summed:
+                        with b.backward("SumBackward1", base + 2, us=1):
+                            pass
                     with (
                         b.backward("AddmmBackward0", base + 1),
                         b.op("aten::mm", shapes=[[WIDTH, BATCH], [BATCH, WIDTH]]),
@@ -70,6 +77,18 @@ def a_gradient_for_each_loss() -> TraceBuilder:
 @fires(cost_ms=3.5, occurrences=28)
 def on_a_gpu() -> TraceBuilder:
     return samples(device="NVIDIA A100-SXM4-80GB")
+
+
+# Each sample's loss is a sum over its outputs.
+@fires(cost_ms=3.51, occurrences=28)
+def losses_that_are_sums() -> TraceBuilder:
+    return samples(summed="[1]")
+
+
+# As many outputs as rows, each summed over the rows: a Jacobian of the sum over the batch.
+@quiet
+def sums_over_the_batch() -> TraceBuilder:
+    return samples(summed="[0]")
 
 
 # Rows of a Jacobian: as many outputs, of another length than the batch.

@@ -68,6 +68,30 @@ def experts_of_a_class_with_a_line_of_its_own() -> TraceBuilder:
     return training(expert="feedforward.py(126): forward")
 
 
+# Two layers of four experts on the CPU: each of two products of 500 us, with 1 us between them.
+@fires(cost_ms=8.008)
+def experts_on_the_cpu() -> TraceBuilder:
+    def layer(columns: int, wide: int, us: float) -> None:
+        with b.op("aten::linear", shapes=[[TOKENS, wide], [columns, wide], []]), b.op("aten::addmm", us=us):
+            pass
+
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step():
+            for _ in range(2):
+                layer(4, WIDTH, 10)
+                with b.op("aten::topk", us=10, shapes=[[TOKENS, 4], [], []], values=["", "1", "-1"]):
+                    pass
+                for _ in range(4):
+                    layer(INNER, WIDTH, 500)
+                    with b.op("aten::gelu", us=1, shapes=[[TOKENS, INNER]]):
+                        pass
+                    layer(WIDTH, INNER, 500)
+            with b.op("aten::mkldnn_convolution", us=4_000):
+                pass
+    return b
+
+
 @fires(cost_ms=16.016)
 def two_of_eight_experts() -> TraceBuilder:
     return training(8, chosen=2)

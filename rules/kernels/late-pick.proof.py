@@ -1,8 +1,10 @@
 """Proof of kernels/late-pick: traces on which it fires, and traces on which it does not."""
 
+import math
 from typing import Any
 
 from advisor.testing import TraceBuilder
+from advisor.testing.host import Allocation
 from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
@@ -22,8 +24,9 @@ def index_select(rows: int = PICKED) -> Call:
 def steps(
     *calls: Call, us: float = 500, backward_us: float = 0, shapes: bool = True, device: str | None = H100
 ) -> TraceBuilder:
-    """Steps of 10 ms, of which each operator that makes or changes the whole tensor takes *us*."""
+    """Steps of 10 ms, of which each operator that makes or changes the whole tensor takes *us*; what it makes is thrown away."""
     b = TraceBuilder(device, host_us=1, record_shapes=shapes)
+    made: list[Allocation] = []
 
     def kernel(time: float) -> None:
         if device:
@@ -33,11 +36,16 @@ def steps(
         with b.step():
             spent = 0.0
             for number, (name, dims, types, values) in enumerate(calls or (TO, DIV, index_select())):
-                took = 5.0 if name.startswith(("aten::index", "aten::select")) else us
+                picks = name.startswith(("aten::index", "aten::select"))
+                took = 5.0 if picks else us
                 seq = 100 * step + number + 1 if backward_us and name == "aten::div" else None
                 with b.op(name, shapes=dims, dtypes=types, values=values, seq=seq, us=1):
+                    if device and not picks and name != "aten::linear" and not name.endswith("_"):
+                        made.append(b.memory(4 * math.prod(dims[0])))
                     kernel(took)
                 spent += took
+            while made:
+                b.release(made.pop())
             for number, (name, *_) in enumerate(calls):
                 if backward_us and name == "aten::div":
                     with b.backward("DivBackward0", 100 * step + number + 1), b.op("aten::div", us=1):

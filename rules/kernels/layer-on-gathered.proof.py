@@ -7,6 +7,7 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 NODES, EDGES, WIDTH = 4000, 40_000, 64
 A100 = "NVIDIA A100-SXM4-80GB"
 STEP_US = 20_000
+SPLIT = "Split the layer's weight by columns: run each gathered part on its source, and gather what it gives"
 
 
 def step_of(
@@ -89,6 +90,104 @@ def step_of(
             if device:
                 b.sync()
     return b
+
+
+def joined(
+    *,
+    nodes: int = NODES,
+    width: int = WIDTH,
+    outputs: int = WIDTH,
+    between: str = "",
+    taken_twice: bool = False,
+    first_dimension: bool = False,
+    gather: str = "aten::index_select",
+    us: float = 1000,
+) -> TraceBuilder:
+    """Steps of 20 ms: both ends of each edge and 4 numbers of its own are put together for a layer; each operator takes *us*."""
+    b = TraceBuilder(None, host_us=0, record_shapes=True, profile_memory=True)
+    rows, edges = [EDGES, width], [EDGES, 4]
+    columns, given = [EDGES, 2 * width + 4], [EDGES, outputs]
+    operands, values = {
+        "aten::index_select": ([[nodes, width], [], [EDGES]], ["", "0", ""]),
+        "aten::index": ([[nodes, width], []], ["", ""]),
+    }[gather]
+    for step in range(3):
+        seq = 10 * step
+        with b.step():
+            ends = []
+            for end in range(2):
+                with b.op(gather, shapes=operands, values=values, us=us, seq=seq + end):
+                    ends.append(b.memory(4 * EDGES * width, device=-1))
+            along = "0" if first_dimension else "-1"
+            with b.op("aten::cat", shapes=[rows, edges, rows, []], values=["", along], us=us, seq=seq + 2):
+                together = b.memory(4 * EDGES * columns[1], device=-1)
+            for end in ends:
+                b.release(end)
+            if between:
+                with b.op(between, shapes=[columns, [], []], values=["", "0.5", "True"], us=us):
+                    dropped = b.memory(4 * EDGES * columns[1], device=-1)
+                b.release(together)
+                together = dropped
+            weight = [outputs, columns[1]]
+            with b.op("aten::linear", shapes=[columns, weight], us=3 * us, seq=seq + 3):
+                with b.op("aten::t", shapes=[weight]):  # as a whole, linear is one of an accelerator
+                    pass
+                made = b.memory(4 * EDGES * outputs, device=-1)
+            if taken_twice:
+                with b.op("aten::linear", shapes=[columns, weight], us=3 * us, seq=seq + 4):
+                    with b.op("aten::t", shapes=[weight]):
+                        pass
+                    gate = b.memory(4 * EDGES * outputs, device=-1)
+                with b.op("aten::mul", shapes=[given, given], us=us):
+                    pass
+                b.release(gate)
+            with b.op("aten::sum", shapes=[given], us=20_000 - (6 + 8 + bool(between) + 4 * taken_twice) * us):
+                pass
+            b.release(made)
+            with b.backward("AddmmBackward0", seq + 3), b.op("aten::mm", shapes=[given, weight], us=6 * us):
+                b.release(together)
+            for end in range(2):
+                back = [[nodes, width], [], [EDGES], rows, []]
+                with b.backward("IndexSelectBackward0", seq + end), b.op("aten::index_add_", shapes=back, us=us):
+                    pass
+    return b
+
+
+# Two gathers, what puts them together and the layer, 6 ms, and 8 of their gradients.
+@fires(cost_ms=14.0, occurrences=3, severity="high", op="aten::linear", fix=SPLIT)
+def both_ends_of_an_edge() -> TraceBuilder:
+    return joined()
+
+
+@fires(cost_ms=14.0)
+def both_ends_by_an_index() -> TraceBuilder:
+    return joined(gather="aten::index")
+
+
+@quiet
+def columns_of_fewer_copies_than_rows() -> TraceBuilder:
+    return joined(nodes=30_000)
+
+
+# Gathers of four numbers would become sixteen times as wide.
+@quiet
+def narrow_ends_and_a_wide_layer() -> TraceBuilder:
+    return joined(width=4, outputs=256)
+
+
+@quiet
+def columns_with_dropout_of_their_own() -> TraceBuilder:
+    return joined(between="aten::dropout")
+
+
+@quiet
+def columns_that_two_layers_take() -> TraceBuilder:
+    return joined(taken_twice=True)
+
+
+@quiet
+def rows_that_are_put_behind_each_other() -> TraceBuilder:
+    return joined(first_dimension=True)
 
 
 # Gather, layer and activation with their gradients: nine times 1 ms of 20.

@@ -141,8 +141,8 @@ class Fake:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     made = Fake()
-    monkeypatch.setattr("advisor.execution.task.read", made.read)
-    monkeypatch.setattr("advisor.execution.task.analyze", made.analyze)
+    monkeypatch.setattr("advisor.trace.read", made.read)
+    monkeypatch.setattr("advisor.pipeline.analyze", made.analyze)
     monkeypatch.setattr("advisor.execution.run.run_many", made.many)
     monkeypatch.setattr("advisor.gating.run.rules", made.load)
     monkeypatch.chdir(tmp_path)

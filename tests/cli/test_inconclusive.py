@@ -114,3 +114,22 @@ def test_the_gate_has_no_answer_and_no_baseline_is_made(
     code, _, said = run("baseline", path, "-o", tmp_path / "base.json", "--config", settings)
     assert code == 2
     assert reason in said
+
+
+@pytest.mark.parametrize("lengths", [(0,), (-1,), (0, -1)])
+def test_durations_that_are_none_are_said_and_nothing_is_judged(lengths: tuple[int, ...], tmp_path: Path) -> None:
+    path = built.launch_bound(4).write(tmp_path / "timeless.json")
+    content = json.loads(path.read_text())
+    timed = [event for event in content["traceEvents"] if "dur" in event]
+    for number, event in enumerate(timed):
+        event["dur"] = lengths[number % len(lengths)]
+    path.write_text(json.dumps(content))
+    whole = built.launch_bound(4).write(tmp_path / "whole.json")
+    for also, words in ((), ("analyze",)), ((whole,), ("analyze",)), ((), ("analyze", "--fail-on", "low")):
+        code, out, err = run(*words, path, *also)
+        assert code == 3
+        assert "timeless.json: no event has a usable duration: each is 0 or negative, so nothing can be judged" in err
+        assert ("whole.json" in out) == bool(also)
+    timed[0]["dur"] = 5
+    path.write_text(json.dumps(content))
+    assert run("analyze", path)[0] == 0

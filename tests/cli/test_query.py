@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -11,9 +14,11 @@ from click.testing import CliRunner, Result
 
 import advisor
 from advisor.cli import main
+from advisor.engine import query
 from advisor.engine.query import explain
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
+from advisor.reading.containers import waiting
 from advisor.report.rows import show, unique
 from advisor.testing import TraceBuilder
 
@@ -114,6 +119,37 @@ def test_no_line_of_the_schema_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"  {schema.row}\n" in listed
         shown = run("query", "--schema", name).stdout.splitlines()
         assert [column.meaning for column in schema.columns if not any(c.endswith(column.meaning) for c in shown)] == []
+
+
+_ENDLESS = "SELECT sum((a.range * b.range) % 7) FROM range(1000000) a, range(1000000) b, kernels"
+
+
+def test_a_query_ends_when_it_takes_longer_than_asked(frames: Frames) -> None:
+    result = run("query", "t", _ENDLESS, "--timeout", "0.3")
+    assert result.exit_code == 2
+    assert "SQL: stopped after 0.3 s of the processor; filter or group in SQL" in result.stderr
+    assert run("query", "t", "SELECT count(*) AS n FROM kernels", "--timeout", "30").stdout.split()[:2] == ["n", "3"]
+    assert "x>0" in run("query", "t", "SELECT 1", "--timeout", "0").stderr
+
+
+def test_ctrl_c_is_none_of_the_time_that_is_over(frames: Frames, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    connection = SimpleNamespace(register=lambda *_: None, execute=pressed, close=lambda: None)
+    monkeypatch.setattr(query, "connect", lambda: connection)
+    with pytest.raises(KeyboardInterrupt):
+        query.run(frames, "SELECT 1 FROM kernels", 100.0)  # type: ignore[arg-type]
+
+
+def test_what_a_command_waits_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    assert waiting(tmp_path / "pipe") == ", a pipe, once something writes into it"
+    assert (waiting(tmp_path / "file"), waiting(tmp_path / "none"), waiting("a\0b")) == ("", "", "")
+    for typed, text in ((True, ", standard input, as it is typed"), (False, "")):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda typed=typed: typed))
+        assert waiting("-") == text
 
 
 def test_a_trace_is_asked_in_python_as_on_the_command_line(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_names_that_only_a_trace_knows_are_shown_as_usual_ones() -> None:
     shown = run("rules", "show", "kernels/single-tensor-optimizer").stdout
     assert "Use AdamW's fused form (fused=True)" in shown
     assert "{" not in shown
-    assert "Call it once, or outside the step" in run("rules", "show", "gpu-idle/host-function").stdout
+    assert "Call it outside the step, or not at all" in run("rules", "show", "gpu-idle/host-function").stdout
 
 
 def test_rules_show(book: Any) -> None:

@@ -221,6 +221,24 @@ def test_a_frame_that_cannot_be_built_is_an_error_of_its_rules(run: Run) -> None
     assert (failure.rule, failure.message) == ("copies/rule", "match.where: ValueError: two lines")
 
 
+def test_rows_that_could_not_be_found_are_an_error_of_the_rules_that_ask_for_them(run: Run) -> None:
+    made = kernels(1, 2, name=["sgemm", "sgemm"])
+    made.lacking["kernels"] = {"softmax": IndexError("no such row")}
+    outcome = run(
+        made,
+        {
+            "kernels/rule": {"match_where": "name = 'sgemm'"},
+            "kernels/asks": {"match_where": "name = 'softmax'"},
+            "kernels/every": {"match_where": "dur_ns > 0"},
+        },
+    )
+    assert verdict(outcome) == "fires"
+    assert [(failure.rule, failure.message) for failure in outcome.verdicts.error] == [
+        ("kernels/asks", "match.where: IndexError: no such row"),
+        ("kernels/every", "match.where: IndexError: no such row"),
+    ]
+
+
 def test_without_the_frame_trace_only_rules_that_ask_it_fail(run: Run) -> None:
     made = kernels(1, 2)
     made.frames["trace"] = ValueError("broken")
@@ -287,10 +305,10 @@ PROFILE: dict[str, Any] = {
     ("changes", "message", "advice"),
     [
         ({}, "About profile/rule (overhead 12 %)", "Record less. Stacks cost most."),
-        ({"title": "{overhead_share:.1%} lost of {window_ns}"}, "12.3 % lost of 30.00 ms", None),
+        ({"title": "{overhead_share:.1%} lost of {window_ns}"}, "12.3 % lost of 30 ms", None),
         ({"title": "Steps: {has_steps}, rank {rank}, on {vendor}"}, "Steps: no, rank unknown, on nvidia", None),
         ({"match_where": "NOT has_steps", "title": "No steps"}, "No steps", None),
-        ({"match_when": "idle_ns > 1"}, "About profile/rule (idle 2.00 ms, overhead 12 %)", None),
+        ({"match_when": "idle_ns > 1"}, "About profile/rule (idle 2 ms, overhead 12 %)", None),
         ({"fix": {"title": "Try again", "verify": "it is gone"}}, None, "Try again. Check that it is gone."),
     ],
 )

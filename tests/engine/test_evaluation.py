@@ -17,6 +17,7 @@ from advisor.engine import evaluation
 from advisor.engine.evaluation import Evaluator, Question
 from advisor.errors import AdvisorError
 from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.rulebook.conditions import Request, compile_all
 
 QUESTION = Question('(typeof("x") = \'BIGINT\' AND "x" > 5)', ("x",))
 WHOLE, FRACTION = (Schema("trace", "", (column("x", "", "x"),)) for column in (integer, real))
@@ -48,6 +49,37 @@ def test_an_answer_goes_with_its_figures_and_their_type() -> None:
         missing = answer(7, column="y")
         assert isinstance(missing, AdvisorError)
         assert "lacks x" in str(missing)
+
+
+THREE = Schema("trace", "", (flag("a", "a"), flag("b", "b"), text("word", "word")))
+
+
+@pytest.mark.parametrize("a", [True, False, None])
+@pytest.mark.parametrize("b", [True, False, None])
+@pytest.mark.parametrize("word", ["x", "false", "0", "true", None])
+def test_what_and_joins_comes_to_the_same_asked_part_by_part(
+    a: bool | None, b: bool | None, word: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "_ANSWERS", {})
+    table = pd.DataFrame({"a": pd.array([a], "boolean"), "b": pd.array([b], "boolean"), "word": [word]})
+    texts = [
+        "a AND b",
+        "a AND b AND word = 'x'",
+        "a AND word",
+        "a OR b",
+        "NOT a AND (b OR word = 'x')",
+        "word IS NULL AND a",
+    ]
+    columns = {"a": "BOOLEAN", "b": "BOOLEAN", "word": "VARCHAR"}
+    wanted = dict(zip(texts, compile_all([Request(one, "trace", columns) for one in texts]), strict=True))
+    with Evaluator(World(table), {"trace": THREE}) as evaluator:
+        whole = evaluator.truths("trace", {said: Question(one.sql, one.columns) for said, one in wanted.items()})
+        parts = evaluator.conditions("trace", wanted)
+    for said in texts:
+        if isinstance(whole[said], Exception):  # what one part makes false cannot fail for another
+            assert isinstance(parts[said], Exception) or parts[said] is False
+        else:
+            assert parts[said] is whole[said]
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="this system has no clock of a thread")

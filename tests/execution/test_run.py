@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -13,18 +14,21 @@ from typing import Any
 
 import msgspec
 import pytest
+from isal import isal_zlib
 from support.command import command
 from support.ranks import ONLY, ranks
 
 from advisor import rulebook
 from advisor.cache import codec
 from advisor.errors import AdvisorError, TraceError, UsageError
-from advisor.execution import inputs, task
+from advisor.execution import inputs, messages, task
 from advisor.execution import pool as local
 from advisor.execution import run as many
 from advisor.privacy import without_secrets
+from advisor.ranks.digest import Digest
 from advisor.reading import machine
 from advisor.reading.remote import public, shown
+from advisor.results.analysis import Analysis
 from advisor.trace import read
 
 
@@ -32,8 +36,8 @@ def advisor(*arguments: str, cwd: Path) -> CompletedProcess[str]:
     return command("analyze", "--only", "distributed/*", *arguments, cwd=cwd)
 
 
-def settings(**more: Any) -> task.Settings:
-    return task.Settings(rules=rulebook.load([rulebook.builtin_rules_dir()]).rules, only=ONLY, **more)
+def settings(**more: Any) -> messages.Settings:
+    return messages.Settings(rules=rulebook.load([rulebook.builtin_rules_dir()]).rules, only=ONLY, **more)
 
 
 @pytest.fixture
@@ -205,11 +209,12 @@ def test_a_pool_is_used_where_it_pays(tmp_path: Path, monkeypatch: pytest.Monkey
         local.choose([str(large)], 0)
 
 
-def comparable(result: task.Result) -> tuple[object, ...]:
+def comparable(result: messages.Result) -> tuple[object, ...]:
     """A result in a form that can be compared: tables cannot, their bytes can."""
-    assert result.digest is not None
-    rest = msgspec.structs.replace(result, digest=None)
-    return rest, result.digest.features, codec.encode(dataclasses.replace(result.digest, features=frozenset()))
+    rest = msgspec.structs.replace(result, analysis=b"", digest=b"")
+    told = messages.unpack(result.digest, Digest)
+    plain = msgspec.structs.replace(told, features=frozenset())
+    return rest, messages.unpack(result.analysis, Analysis), told.features, codec.encode(plain)
 
 
 def test_a_child_killed_in_the_middle_loses_nothing(tmp_path: Path) -> None:
@@ -219,7 +224,7 @@ def test_a_child_killed_in_the_middle_loses_nothing(tmp_path: Path) -> None:
         builder.write(tmp_path / f"rank{number}.json.gz")
     addresses = inputs.find([str(tmp_path)]).addresses
     wanted = dict(local.serial(addresses, settings()))
-    found: dict[int, task.Result] = {}
+    found: dict[int, messages.Result] = {}
     killed = 0
     for index, result in local.pool(addresses, settings(), 2):
         assert index not in found  # none is done twice
@@ -264,7 +269,7 @@ def test_a_trace_that_kills_every_reader_costs_its_own_result_alone(
     addresses = inputs.find([str(folder)]).addresses
     found = dict(local.pool(addresses, settings(), 2))
     assert sorted(found) == [0, 1, 2, 3]
-    assert [found[index].analysis is not None for index in range(4)] == [True, True, False, True]
+    assert [bool(found[index].analysis) for index in range(4)] == [True, True, False, True]
     assert "the process that read it was killed" in found[2].error
 
 
@@ -275,8 +280,31 @@ def _deadly(address: str) -> bytes:
 
 
 def test_what_a_worker_returns_is_checked(folder: Path) -> None:
-    with pytest.raises(AdvisorError, match="hold no Result"):
-        task.decode(msgspec.msgpack.encode({"version": "1", "analysis": {"path": "x"}}))
+    with pytest.raises(AdvisorError, match="hold no result"):
+        messages.decode(msgspec.msgpack.encode({"version": 1, "analysis": b""}))
+    with pytest.raises(AdvisorError, match="are no Analysis"):
+        messages.unpack(b"neither deflated nor anything", Analysis)
+    with pytest.raises(AdvisorError, match="hold no Analysis"):
+        messages.unpack(isal_zlib.compress(msgspec.msgpack.encode({"path": "x"})), Analysis)
+
+
+def test_the_server_of_the_pool_ends_with_the_work(folder: Path) -> None:
+    """It holds some 80 MB, which the comparison of many ranks takes then."""
+    import multiprocessing.forkserver as server
+
+    assert len(dict(local.pool(inputs.find([str(folder)]).addresses, settings(), 2))) == 4
+    assert server._forkserver._forkserver_pid is None  # type: ignore[attr-defined]
+
+
+def test_giving_out_work_needs_none_of_what_works() -> None:
+    """Modules that read and analyze are 30 MB more, which the processes that work have already."""
+    code = """
+import sys
+from advisor.execution import cluster, messages, pool, run
+print([name for name in ("pandas", "advisor.pipeline", "advisor.trace", "advisor.ranks.digest") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_views_of_many_traces_are_those_of_the_telling_ones(tmp_path: Path) -> None:

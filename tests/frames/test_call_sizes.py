@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from support.reading import trace_of
 
@@ -50,7 +52,11 @@ def test_the_price_of_a_loop_leaves_its_work_out() -> None:
     assert part.high_ms / whole.high_ms == pytest.approx(0.52, rel=0.01)
 
 
-def _windows(lengths: tuple[int, ...], attention: str = "aten::_softmax") -> list[bool]:
+def _windows(
+    lengths: tuple[int, ...],
+    attention: str = "aten::_softmax",
+    scores: Callable[[int], list[int]] = lambda length: [2, length, length],
+) -> list[bool]:
     b = TraceBuilder(None, host_us=0)
     for _ in range(2):
         with b.step():
@@ -60,7 +66,7 @@ def _windows(lengths: tuple[int, ...], attention: str = "aten::_softmax") -> lis
                         pass
                     with b.op("aten::addmm", seq=length, us=5, shapes=[[8], [length, 8], [8, 8]]):
                         pass
-                    with b.op(attention, us=5, shapes=[[2, length, length]]):
+                    with b.op(attention, us=5, shapes=[scores(length)]):
                         pass
             with b.python("windows.py(20): forward"), b.op("aten::mul", us=5, shapes=[[8], [8]]):
                 pass
@@ -101,3 +107,28 @@ def test_shapes_that_no_tensor_has_end_no_rule(shape: list[int], counted: int) -
     trace = trace_of(b.to_json())
     assert list(trace.operator_calls["elements"]) == [counted]
     assert analyze(trace).verdicts.error == []
+
+
+def test_a_softmax_over_the_rows_of_a_turn_is_no_attention_between_them() -> None:
+    # A score for each row of a document, in a column or for each of four heads: padded, they stay as few.
+    assert not any(_windows((4, 5, 6, 7), scores=lambda length: [length, 1]))
+    assert not any(_windows((4, 5, 6, 7), scores=lambda length: [4, length]))
+    assert any(_windows((4, 5, 6, 7), scores=lambda length: [length, length + 1]))
+
+
+def test_turns_of_a_line_are_those_that_the_recorder_saw_and_of_its_backward_pass() -> None:
+    chain = {"turns": 30, "deeper": 0.03, "calls": 90, "file": "users.py", "line": 16}
+    b = TraceBuilder(None, host_us=0).ran_with(chains=[chain])
+    for line in (16, 20):
+        with b.step():
+            with b.op("aten::mul", seq=line, us=5, args={"Call stack": f"users.py({line}): forward"}):
+                pass
+            with b.backward("MulBackward0", line), b.op("aten::mul", us=5):
+                pass
+    frame = trace_of(b.to_json()).operator_calls
+    known = frame[frame["turns"] > 0]
+    assert set(known["step"]) == {0}
+    assert set(known["phase"]) == {"forward", "backward"}
+    assert set(known["turns"]) == {30}
+    assert set(known["deeper"]) == {0.03}
+    assert frame.loc[frame["turns"] == 0, "deeper"].isna().all()

@@ -341,3 +341,35 @@ def test_the_kernels_time_is_of_a_step_in_the_mean(tmp_path: Path) -> None:
     assert [(part.family, round(part.ms, 2)) for part in summary.kernel_time] == [("matrix products", 4.6)]
     assert summary.steady_ms == pytest.approx(10.0, abs=0.1)
     assert summary.steady_mean_ms == pytest.approx(10.6, abs=0.1)
+
+
+def test_sums_of_gradients_are_named_by_what_makes_them(tmp_path: Path) -> None:
+    """The engine adds to a .grad that is there, and sums what comes from several uses of a tensor; an add of a node is its own."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    engine = "autograd::engine::evaluate_function: "
+    store = "torch::autograd::AccumulateGrad"
+    with b.op(f"{engine}MulBackward0", seq=1, fwd_thread=1):
+        with b.op("MulBackward0", seq=1, fwd_thread=1), b.op("aten::add"):
+            b.kernel(POINTWISE, us=10)
+        with b.op("aten::add_"):
+            b.kernel(POINTWISE, us=10)
+    with b.op(f"{engine}{store}"), b.op(store):
+        with b.op("aten::add_"):
+            b.kernel(POINTWISE, us=10)
+        with b.op("Optimizer.step#SGD.step"), b.op("aten::add_"):
+            b.kernel(POINTWISE, us=10)
+    with b.op("aten::add_"):
+        b.kernel(POINTWISE, us=10)
+    found = list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"])
+    assert found[:3] == ["elementwise", "gradient sums", "adding to .grad"]
+    assert not {"gradient sums", "adding to .grad"} & set(found[3:])
+
+
+def test_few_sums_of_gradients_are_elementwise(tmp_path: Path) -> None:
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+    store = "torch::autograd::AccumulateGrad"
+    with b.op("aten::mm"):
+        b.kernel(GEMM, us=200)
+    with b.op(f"autograd::engine::evaluate_function: {store}"), b.op(store), b.op("aten::add_"):
+        b.kernel(POINTWISE, us=10)
+    assert list(trace.read(str(b.write(tmp_path / "t.json"))).kernels["family"]) == ["matrix products", "elementwise"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 import advisor
 from advisor.frames import FRAMES, SCHEMAS

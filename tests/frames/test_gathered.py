@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.frames.patterns.gathered import _outputs
+from advisor.frames.patterns.gathered import outputs_of
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 
@@ -149,4 +149,4 @@ def test_what_is_left_alone(b: TraceBuilder, tmp_path: Path) -> None:
     ],
 )
 def test_layers(name: str, operands: tuple[tuple[int, ...], ...], outputs: int) -> None:
-    assert _outputs(name, operands, 4000, 64) == outputs
+    assert outputs_of(name, operands, 4000, 64) == outputs

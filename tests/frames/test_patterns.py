@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from advisor import rulebook
 from advisor.pipeline import analyze
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
+
+find = importlib.import_module("advisor.frames.patterns.find")  # the package has a function of this name
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
 POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float>>(int)"
@@ -403,6 +408,47 @@ def test_experts_stand_at_the_line_below_which_their_stacks_are_not_the_gates(pa
     (row,) = frame(b, tmp_path).to_dict("records")
     assert (row["kind"], row["repeats"]) == ("dense-experts", 3)
     assert (row["file"], row["line"]) == (("train.py", 9) if parted else ("moe.py", 58))
+
+
+# ---- finders that fail
+
+
+def test_a_finder_that_fails_costs_its_own_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules on its kind are errors, and no others: a large tensor that is picked late is found all the same."""
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        with b.op("aten::mul", shapes=[[8192, 64], []], us=1000):
+            pass
+        with b.op("aten::index_select", shapes=[[8192, 64], [], [64]], values=["", "0", ""], us=1):
+            pass
+        with b.op("aten::mm", shapes=[[64, 64], [64, 8]], us=10):
+            pass
+    path = b.write(tmp_path / "trace.json")
+    assert analyze(read(path)).verdicts.error == []
+
+    def fails(_: object) -> None:
+        raise IndexError("no such row")
+
+    finders = [(kind, fails if kind == "full-sort" else finder) for kind, finder in find._FINDERS]
+    monkeypatch.setattr(find, "_FINDERS", finders)
+    monkeypatch.setattr(find, "loops", fails)
+    found = analyze(read(path))
+    messages = {failure.rule: failure.message for failure in found.verdicts.error}
+    assert messages == {"cpu/full-sort": "match.where: IndexError: no such row"}
+    assert [finding.rule for finding in found.findings if "late-pick" in finding.rule]
+
+
+def test_each_rule_on_patterns_asks_for_a_kind_that_a_finder_finds() -> None:
+    """One that does not would be silent where its finder failed."""
+    for rule in rulebook.load([ROOT / "rules"]).rules:
+        if rule.match.frame == "patterns":
+            assert rule.compiled.where is not None
+            assert [kind for kind in find.KINDS if f"'{kind}'" in rule.compiled.where.sql], rule.id
+
+
+@pytest.mark.parametrize(("kind", "finder"), find._FINDERS, ids=lambda one: one if isinstance(one, str) else "")
+def test_finders_stand_beside_the_kind_that_they_find(kind: str, finder: Callable[..., object]) -> None:
+    assert f'"{kind}"' in Path(inspect.getfile(finder)).read_text()
 
 
 # ---- real traces

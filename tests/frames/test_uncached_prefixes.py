@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.reading.program_settings import Prompts
-from advisor.reading.program_settings import read as read_settings
+from advisor.reading.recorded_settings import read as read_settings
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 

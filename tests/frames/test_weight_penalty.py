@@ -71,7 +71,7 @@ def test_signs_and_quotients_stay(tmp_path: Path) -> None:
         ((norm("aten::linalg_vector_norm", "inf"),), None),
         ((norm("aten::linalg_norm", ""),), "norms"),
         ((norm("aten::linalg_norm", "2"),), None),  # a singular value
-        ((SUB, *SQUARES), None),
+        ((SUB, *SQUARES), "distances"),
         ((NORM, Call("aten::div", 1, "DivBackward0", 1)), None),
     ],
 )  # fmt: skip

@@ -249,7 +249,10 @@ def test_a_rule_that_can_no_longer_run_is_inconclusive() -> None:
     rule = "gpu-idle/launch-bound"
     assert rule in whole.verdicts.passes
     found = judge(whole, without(whole, rule=rule))
-    assert (found.verdict, found.headline) == ("inconclusive", f"{rule}: could not run on the candidate")
+    assert (found.verdict, found.headline) == (
+        "inconclusive",
+        f"{rule}: could not run on the candidate, for lack of stacks",
+    )
 
 
 def test_a_rule_that_neither_side_could_run_is_listed_and_does_not_count() -> None:

@@ -25,7 +25,7 @@ FEW = "distributed/few-cores"
 
 def like(base: Digest, still: list[tuple[int, int]], waiting: list[tuple[int, int]] = [], **more: Any) -> Digest:  # noqa: B006
     """A digest that stands still and waits in these ms of a window of 100."""
-    fields = {name: getattr(base, name) for name in base.__dataclass_fields__}
+    fields = {name: getattr(base, name) for name in base.__struct_fields__}
     spans = {
         name: np.array(rows, np.int64).reshape(-1, 2) * MS for name, rows in (("still", still), ("waiting", waiting))
     }

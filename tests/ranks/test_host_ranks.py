@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.ranks import BOOK, close, read
 
 from advisor.cache import codec
@@ -140,3 +140,14 @@ def test_a_program_of_one_process_is_no_rank(tmp_path: Path) -> None:
             pass
         alone.append(b)
     assert ranks_of([digest(trace) for trace in read(tmp_path, alone)])[0] is None
+
+
+def test_times_are_of_the_mean_step_where_steps_differ(tmp_path: Path) -> None:
+    # Rank 0 waits 1 ms in four steps and 21 ms in two: 46 ms in six steps, half of it a rank. The median step has 1 ms of it.
+    builders = host_ranks([(900,) * 6, (1000, 3000, 1000, 1000, 3000, 1000)])
+    _, across = analyze_many(read(tmp_path, builders), BOOK, only=("cpu/uneven-shards",))
+    assert across is not None
+    (found,) = across.findings
+    assert close(found.cost_ms, 46 / 6 / 2)
+    assert close(across.ranks[1].caused_ms, 46 / 6 / 2)
+    assert close(across.ranks[0].wait_ms, 46 / 6)

@@ -271,7 +271,7 @@ def base(tmp_path: Path) -> Digest:
 
 
 def jobs(base: Digest, *tables: pd.DataFrame) -> list[Digest]:
-    fields = {name: getattr(base, name) for name in base.__dataclass_fields__}
+    fields = {name: getattr(base, name) for name in base.__struct_fields__}
     return [Digest(**(fields | {"rank": rank, "messages": table})) for rank, table in enumerate(tables)]
 
 

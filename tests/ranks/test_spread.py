@@ -19,13 +19,13 @@ from advisor.cache import codec
 from advisor.errors import AdvisorError
 from advisor.pipeline import analyze_many
 from advisor.ranks.digest import Digest, digest
-from advisor.ranks.summary import AT_LENGTH, at_length
+from advisor.ranks.summary import at_length
 from advisor.ranks.work import more_compute, same_work
 from advisor.report import Options, render
 from advisor.report.ranks import sections
 from advisor.results.encoding import to_json
 from advisor.results.ranks import Across
-from advisor.results.several import Several
+from advisor.results.several import AT_LENGTH, Several
 from advisor.testing import TraceBuilder
 
 GPU = "NVIDIA A100-SXM4-80GB"
@@ -238,7 +238,7 @@ def test_a_digest_travels_without_loss(tmp_path: Path) -> None:
             pd.testing.assert_frame_equal(one.where(one.notna(), None), other.where(other.notna(), None))
         plain = [
             name
-            for name, value in made.__dict__.items()
+            for name, value in msgspec.structs.asdict(made).items()
             if name not in ("collectives", "work", "messages", "host") and not isinstance(value, np.ndarray)
         ]
         for name in ("step_numbers", "still", "waiting"):

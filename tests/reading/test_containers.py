@@ -80,3 +80,47 @@ def test_gzip_members_are_one_stream(parts: list[bytes], fine: int, block: int, 
         source = containers.Source(path)
         assert b"".join(source.blocks()) == whole
         assert source.notes == []
+
+
+@pytest.mark.parametrize("place", [-1, -5], ids=["length", "checksum"])
+def test_a_wrong_checksum_loses_nothing(place: int) -> None:
+    text = dump(mixture(40))
+    packed = bytearray(gz(text))
+    packed[place] ^= 0xFF
+    recorded = read(bytes(packed))
+    assert contents(recorded) == contents(read(text))
+    assert not recorded.truncated
+    assert [code for code, _ in recorded.notes] == ["gzip-checksum"]
+
+
+def test_members_behind_a_wrong_checksum_are_read_too() -> None:
+    text = dump(mixture(40))
+    first, second = bytearray(gz(text[:9000])), gz(text[9000:])
+    first[-8:] = bytes(8)
+    recorded = read(bytes(first) + second)
+    assert contents(recorded) == contents(read(text))
+    assert [code for code, _ in recorded.notes] == ["gzip-checksum"]
+
+
+@SETTINGS
+@given(st.integers(0, 31), st.binary(max_size=40), st.integers(2, 60))
+def test_a_header_of_gzip_in_every_form(flags: int, extra: bytes, block: int) -> None:
+    """As other packers write it: a name, a comment, a field of their own, a checksum of the header."""
+    flags &= 31 - 1  # FTEXT says nothing
+    header = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6)
+    header += (len(extra).to_bytes(2, "little") + extra) if flags & 4 else b""
+    header += b"name.json\0" if flags & 8 else b""
+    header += b"a comment\0" if flags & 16 else b""
+    header += b"\x01\x02" if flags & 2 else b""
+    packed = header + gzip.compress(b"x" * 5000)[10:]
+    with TemporaryDirectory() as folder, patch.object(containers, "BLOCK", block):
+        path = Path(folder) / "x.gz"
+        path.write_bytes(packed * 2)
+        source = containers.Source(path)
+        assert b"".join(source.blocks()) == b"x" * 10_000
+        assert source.notes == []
+
+
+def test_a_header_of_gzip_without_an_end() -> None:
+    with pytest.raises(TraceError, match="damaged from the start"):
+        read(b"\x1f\x8b\x08\x08" + bytes([0, 0, 0, 0, 0, 0]) + b"n" * (3 << 20))

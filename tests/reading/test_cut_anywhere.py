@@ -101,7 +101,7 @@ def test_gzip_cut_off_at_every_byte() -> None:
         except TraceError:
             continue
         read_some += 1
-        assert "gzip-truncated" in codes(recorded)
+        assert ("gzip-checksum" if cut >= len(packed) - 8 else "gzip-truncated") in codes(recorded)
         assert all(table == whole[group][: len(table)] for group, table in contents(recorded).items())
     assert read_some > len(packed) // 3
 
@@ -114,7 +114,7 @@ def test_gzip_with_a_flipped_bit_gives_what_stands_before_it() -> None:
         broken = bytearray(packed)
         broken[place] ^= 0x10
         recorded = read(bytes(broken), name="t.json.gz")
-        assert set(codes(recorded)) & {"gzip-damaged", "gzip-truncated"}
+        assert set(codes(recorded)) & {"gzip-damaged", "gzip-truncated", "gzip-checksum"}
         # Everything up to the slice of 256 bytes that holds the bit is as it was.
         share = (place - 256) / len(packed)
         assert recorded.events > 0.5 * share * 701

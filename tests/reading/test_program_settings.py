@@ -18,6 +18,8 @@ from advisor.reading.program_settings import (
     KEY,
     NAMES,
     Autocast,
+    Carried,
+    Chain,
     Compiled,
     Loader,
     Mask,
@@ -50,6 +52,8 @@ WHOLE = Recorded(
     compiled=(Compiled("max-autotune", dynamic=True, fullgraph=True, file="train.py", line=20),),
     masks=(Mask(1400, 1400, 0.995, file="gat.py", line=31),),
     zeros=(Zeros("aten::mm", 4, 1_690_000, 64, 0.998, file="gin.py", line=82),),
+    chains=(Chain(300, 0.0, 600, file="users.py", line=16),),
+    carried=(Carried(2_560_000, 4),),
     step_looks=60,
     step_repeat=WorkerLine(0.4, "filterbank", "train.py", 77),
     step_draws=WorkerLine(0.3, "choice(p=…)", "train.py", 46),
@@ -309,7 +313,7 @@ def test_a_finding_says_the_setting_and_what_to_set(analysis: Analysis) -> None:
     (setting,) = analysis.findings[0].settings
     assert str(setting) == SAID
     assert (setting.of, setting.name, setting.value, setting.advice) == ("DataLoader", "num_workers", "0", "2")
-    assert "loading takes 20.00 ms, and the step 30.00 ms without the wait" in setting.because
+    assert "loading takes 20 ms, and the step 30 ms without the wait" in setting.because
     assert "on 8 cores" in setting.because
     assert Analysis.from_json(analysis.to_json()) == analysis
 
@@ -319,7 +323,7 @@ def test_every_report_shows_it(analysis: Analysis, form: str) -> None:
     report = render(form, analysis, Options(verbosity=1)).decode()
     flat = " ".join(report.replace("<wbr>", "").split())
     assert "DataLoader(num_workers=0) at /srv/runs/exp/train.py:42" in flat
-    assert "→ 2: loading takes 20.00 ms" in flat.replace("</code>", "").replace("`", "")
+    assert "→ 2: loading takes 20 ms" in flat.replace("</code>", "").replace("`", "")
 
 
 def test_a_redacted_report_shows_no_folder(analysis: Analysis) -> None:

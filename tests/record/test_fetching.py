@@ -53,7 +53,7 @@ def recorded(folder: Path, call: str, workers: int = 0) -> dict[str, Any]:
 
 def test_a_function_of_the_same_numbers_takes_its_part_of_the_waits(tmp_path: Path) -> None:
     """Half of the turns for a sample are of two pairs of numbers; of the others some differ and some come with a draw."""
-    call = "taps(300_000, 0.5 + index % 2) + taps(150_000, index) + jitter(150_000, 0.5)"
+    call = "taps(1_200_000, 0.5 + index % 2) + taps(600_000, index) + jitter(600_000, 0.5)"
     found = recorded(tmp_path, call)["fetch_repeat"]
     assert (found["file"], found["function"]) == ("job.py", "taps")
     assert 0.3 < found["share"] < 0.7

@@ -19,7 +19,7 @@ from advisor.record import constants, draws, factors, known, places, repeats, ro
 
 pytestmark = needs_torch
 torch = pytest.importorskip("torch", reason=REASON)
-session = pytest.importorskip("advisor.record.session", reason=REASON)
+watching = pytest.importorskip("advisor.record.watching", reason=REASON)
 nn = torch.nn
 GPU = torch.float64
 
@@ -403,11 +403,11 @@ def test_programs_that_compile_anything(monkeypatch: pytest.MonkeyPatch) -> None
     """Code that was compiled for calls of modules as they are would be compiled again."""
     counters = {"stats": {"unique_graphs": 1}}
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))
-    assert session._compiles()
+    assert watching._compiles()
     counters["stats"].clear()
-    assert not session._compiles()
+    assert not watching._compiles()
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils")
-    assert not session._compiles()
+    assert not watching._compiles()
 
 
 # ---- constants, and matrices that are decomposed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.recording import needs_torch, record_script
 
-from advisor.reading.program_settings import read
+from advisor.reading.recorded_settings import read
 from advisor.record.measured import Followed
 
 pytestmark = needs_torch

@@ -11,7 +11,7 @@ import pytest
 from support.measured import measured
 from support.recording import needs_torch, record_script
 
-from advisor.reading.program_settings import read
+from advisor.reading.recorded_settings import read
 from advisor.record.measured import Followed
 
 pytestmark = needs_torch

@@ -279,7 +279,7 @@ def test_a_compiled_model_is_compiled_once_as_without_the_recorder(tmp_path: Pat
     ("script", "said"),
     [
         (HEAD + "for _ in steps(3): pass", "ended after 3 optimizer steps, 4 batches"),
-        ("print('no torch')", "no optimizer step, no batch of a DataLoader and no call of a module was seen"),
+        ("print('no torch')", "no optimizer step, no batch of a DataLoader, no call of a module and no loop around"),
     ],
 )
 def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import linecache
 import random
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from support.recording import needs_torch
 
@@ -133,24 +135,46 @@ def test_arguments_that_come_again_in_one_step_alone(watch: stepping.Stepping) -
 @pytest.mark.parametrize(
     ("call", "function"),
     [
-        ("rng.choice(5, size=2, p=p)", "choice(p=…)"),
-        ("rng.choice(5, 2, replace=False)", "choice(replace=…)"),
+        ("rng.choice(5000, size=2, p=p)", "choice(p=…)"),
+        ("rng.choice(len(p), size=few, p=p / p.sum())", "choice(p=…)"),
+        ("rng.choice(p, p=numpy.exp(p))", "choice(p=…)"),
+        ("rng.choice(unknown(), size=(few, 2), p=p)", "choice(p=…)"),
+        ("rng.choice(5000, size=unknown(), p=p)", "choice(p=…)"),
+        ("rng.choice(5, 2, replace=False)", ""),
+        ("rng.choice(5, 1, replace=False)", "choice(replace=…)"),
+        ("rng.choice(5, 1, replace=True)", ""),
+        ("rng.choice(5, size=2, p=p[:5])", ""),
+        ("rng.choice(len(p), size=(few, 100), p=p)", ""),
+        ("rng.choice(5000, size=100 * few, p=p)", ""),
+        ("rng.choices(p, weights=p, k=few)", "choices(weights=…)"),
+        ("rng.choices(p, weights=p, k=100)", ""),
         ("rng.choice(5, 2)", ""),
         ("rng.integers(5, size=2)", ""),
     ],
 )
-def test_draws_that_go_over_all_candidates(watch: stepping.Stepping, call: str, function: str) -> None:
+@pytest.mark.parametrize("where", ["module", "function"])
+def test_draws_that_go_over_all_candidates(
+    watch: stepping.Stepping, monkeypatch: pytest.MonkeyPatch, call: str, function: str, where: str
+) -> None:
+    """With so many drawn that the draws take the time they are left alone."""
+
     def look(*given: Any, **named: Any) -> None:
         for _ in range(10):
             looks.look(sys._getframe(1), 0.01, None, watch)
 
     # As NumPy's, whose functions are written in C: the innermost frame is the caller's.
-    rng = types.SimpleNamespace(choice=functools.partial(look), integers=functools.partial(look))
-    scope = {"rng": rng, "p": None}
-    exec(compile(f"\n\n{call}", __file__, "exec"), scope)  # noqa: S102
+    rng = types.SimpleNamespace(**dict.fromkeys(("choice", "choices", "integers"), functools.partial(look)))
+    scope = {"rng": rng, "p": numpy.ones(5000), "few": 4, "numpy": numpy, "unknown": lambda: None}
+    text = (
+        f"\n\n{call}"
+        if where == "module"
+        else f"def draw(few, p):\n    if p is not None:\n        {call}\ndraw(few, p)"
+    )
+    monkeypatch.setitem(linecache.cache, "drawn.py", (len(text), None, text.splitlines(keepends=True), "drawn.py"))
+    exec(compile(text, "drawn.py", "exec"), scope)  # noqa: S102
     expected = {
         "step_looks": 10,
-        "step_draws": WorkerLine(share=1.0, function=function, file="test_stepping.py", line=3),
+        "step_draws": WorkerLine(share=1.0, function=function, file="drawn.py", line=3),
     }
     assert watch.summary() == (expected if function else {"step_looks": 10})
 

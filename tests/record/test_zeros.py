@@ -71,6 +71,20 @@ def test_rows_columns_and_calls_of_a_line() -> None:
     assert (found.calls, found.size, found.columns, found.share) == (2, N * N, WIDTH, KEPT)
 
 
+def test_a_matrix_that_is_full_in_another_step_is_not_nearly_all_zeros() -> None:
+    """A graph that is thinned out now and then."""
+    watch = constants.Constants(torch)
+    features = torch.randn(N, WIDTH)
+    shares = []
+    for matrix in (RING, RING, torch.ones(N, N)):
+        watch.start()
+        _ = matrix @ features
+        watch.stop()
+        assert watch.worthwhile
+        shares.append([(each.calls, each.share) for each in watch.zeros or ()])
+    assert shares == [[(1, KEPT)], [(1, KEPT)], []]
+
+
 def test_a_batch_of_none_is_counted_as_nothing() -> None:
     """An expert without tokens."""
     found = zeros(lambda x: RING @ x + torch.bmm(torch.zeros(0, N, N), torch.zeros(0, N, WIDTH)).sum())

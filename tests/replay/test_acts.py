@@ -187,10 +187,27 @@ def test_what_lies_at_the_lines_that_a_fix_rewrites_goes_with_it() -> None:
     acts = {rule: frozenset({"own"} if rule == "d/other" else ()) for rule in where}
     found = with_lines(acts, {"a/compute": ["b/copy", "c/launch", "d/other"]}, where)
     assert found["b/copy"] == {"t.py:74"}
-    assert found["a/compute"] == {"t.py:74", "t.py:75"}
+    assert found["a/compute"] == {"t.py:74", "t.py:75", "a/compute"}
     assert found["c/launch"] == frozenset()  # half of it lies elsewhere
     assert found["d/other"] == {"own"}  # its change is known, and another
     assert bundles(["b/copy", "a/compute", "c/launch"], found) == [["a/compute", "b/copy"], ["c/launch"]]
+
+
+def test_what_rewrites_all_lines_of_another_leads_it_unless_the_other_does_the_same() -> None:
+    where = {rule: lines(("t.py", 74, 1.0)) for rule in ("a/loop", "b/slices")}
+    acts = dict.fromkeys(where, frozenset[str]())
+    found = with_lines(acts, {"a/loop": ["b/slices"]}, where)
+    assert bundles(["b/slices", "a/loop"], found) == [["a/loop", "b/slices"]]
+    found = with_lines(acts, {"a/loop": ["b/slices"], "b/slices": ["a/loop"]}, where)
+    assert bundles(["b/slices", "a/loop"], found) == [["b/slices", "a/loop"]]
+
+
+def test_lines_that_a_fix_leaves_to_others_are_rewritten_as_well() -> None:
+    where = {"a/loop": lines(("t.py", 75, 1.0)), "b/slices": lines(("t.py", 74, 1.0))}
+    acts = dict.fromkeys(where, frozenset[str]())
+    assert with_lines(acts, {"a/loop": ["b/slices"]}, where) == acts
+    both = {"a/loop": lines(("t.py", 74, 0.5), ("t.py", 75, 0.5))}
+    assert with_lines(acts, {"a/loop": ["b/slices"]}, where, both)["b/slices"] == {"t.py:74"}
 
 
 def test_a_fix_whose_own_time_lies_elsewhere_takes_nothing_along() -> None:

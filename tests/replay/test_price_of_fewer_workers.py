@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from advisor.pipeline import analyze
-from advisor.reading.program_settings import Loader
+from advisor.reading.program_settings import Loader, Recorded
 from advisor.results.analysis import Saving
 from advisor.testing import TraceBuilder
+from advisor.timeline.unprofiled import bare_times, slowed_by_workers
 from advisor.trace import read
 
 
@@ -50,3 +51,64 @@ def test_without_the_time_or_with_a_core_for_each_it_begins_at_nothing(
 ) -> None:
     found = saving(tmp_path, workers=workers, fetch_ms=fetch_ms)
     assert (found.low_ms, found.high_ms) == (0.0, pytest.approx(5.4))  # 90 % of 6 ms
+
+
+TURNS = [(1.1, 0.05), (4.5, 2.5), (1.0, 0.05), (2.4, 1.0)]
+"""Steps without the profiler, and the waits in them, of workers that take turns: of 8 on two cores, handing over rows in memory."""
+
+
+def recorded(*turns: tuple[float, float], workers: int = 8) -> Recorded:
+    steps, waits = [step for step, _ in turns], [wait for _, wait in turns]
+    return Recorded(cores=2, loaders=[Loader(workers)], unprofiled_step_ms=steps, unprofiled_wait_ms=waits)
+
+
+def test_first_steps_that_wait_like_the_others_were_not_fed_by_what_lay_ready() -> None:
+    steps, waits = bare_times(recorded(*TURNS * 5))
+    assert waits is not None
+    assert (len(steps), float(waits.mean())) == (20, pytest.approx(0.9e6))
+
+
+def test_first_steps_that_hardly_wait_were() -> None:
+    steps, _ = bare_times(recorded(*[(9.0, 8.0), *[(1.1, 0.05)] * 15], *TURNS))
+    assert len(steps) == 4
+
+
+def test_steps_that_wait_for_no_batch_tell_what_the_workers_take_of_the_others() -> None:
+    # 1.35 ms beside the waits on average, and 1.0 in steps that wait for none.
+    assert slowed_by_workers(recorded(*TURNS * 5)) == pytest.approx(1 - 1.0 / 1.35, abs=0.01)
+
+
+@pytest.mark.parametrize(("turns", "workers"), [(TURNS * 5, 2), (TURNS, 8), ([(1.1, 0.05)] * 20, 8)])
+def test_with_a_core_for_each_or_few_steps_nothing_tells_it(turns: list[tuple[float, float]], workers: int) -> None:
+    assert slowed_by_workers(recorded(*turns, workers=workers)) is None
+
+
+def test_what_workers_wait_and_what_they_take_of_the_operators_is_one_change(tmp_path: Path) -> None:
+    b = TraceBuilder(None)
+    for _ in range(4):
+        with b.step():
+            with b.loader(us=900, workers=8):
+                pass
+            with b.op("aten::mkldnn_convolution", us=1400):
+                pass
+    turns = TURNS * 5
+    b.ran_with(
+        cores=2,
+        threads=2,
+        loaders=[Loader(8, file="train.py", line=42)],
+        worker_fetch_ms=0.2,
+        own_cores=1.3,
+        workers_cores=0.4,
+        others_cores=0.2,
+        waited_share=0.3,
+        unprofiled_step_ms=[step for step, _ in turns],
+        unprofiled_wait_ms=[wait for _, wait in turns],
+    )
+    found = {
+        finding.rule: finding for finding in analyze(read(str(b.write(tmp_path / "trace.json"))), views=False).findings
+    }
+    assert found["cpu/busy-workers"].done_by == "cpu/slow-workers"
+    saving = found["cpu/slow-workers"].saving
+    assert saving is not None
+    # Of 2.25 ms 0.7 are waited beyond a fetch, and 0.35 are the operators' without a core.
+    assert saving.low_ms < 0.7 + 0.35 < saving.high_ms

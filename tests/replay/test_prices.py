@@ -13,6 +13,7 @@ from support.traces import analysis
 import advisor
 from advisor import hardware
 from advisor.engine import run as engine
+from advisor.engine.ranking import LITTLE
 from advisor.replay.effect import effect, launches_of_model
 from advisor.replay.graph import build
 from advisor.replay.pricing import Replay
@@ -494,17 +495,15 @@ def test_a_fix_is_worth_more_behind_one_that_returns_little() -> None:
 @pytest.mark.parametrize(
     ("share", "alone", "stands"),
     [
-        (0.009, (0.0, 0.0), False),
-        (0.009, (0.009, 0.012), False),  # no other figure is said of it
-        (0.009, (0.02, 0.03), True),
-        (0.011, (0.0, 0.0), True),
+        (0.014, (0.0, 0.0), False),
+        (0.014, (0.014, 0.0145), False),  # no other figure is said of it
+        (0.014, (0.03, 0.04), True),
+        (0.016, (0.0, 0.0), True),
     ],
 )
-def test_what_shows_less_than_a_hundredth_of_the_step_is_folded(
-    share: float, alone: tuple[float, float], stands: bool
-) -> None:
+def test_what_returns_too_little_of_the_step_is_folded(share: float, alone: tuple[float, float], stands: bool) -> None:
     only = Rung("layout", before=100, low=100, high=100 * (1 - share), bound_by="", low_before=100)
-    priced = joined([[only]], 0.5, {}, little_ms=1.0, alone=lambda rules: (100 * alone[0], 100 * alone[1]))
+    priced = joined([[only]], 0.5, {}, little_ms=100 * LITTLE, alone=lambda rules: (100 * alone[0], 100 * alone[1]))
     assert list(priced.savings) == (["layout"] if stands else [])
     assert (priced.after == {}) == stands
 
@@ -515,7 +514,7 @@ def test_copies_that_nothing_waits_for_are_folded_unless_much_is_behind_them(
 ) -> None:
     """Of 100 ms: 2 with a host that is faster, and nothing as recorded, are none; 8 are more than a low finding."""
     only = Rung("copy", before=100, low=100 - returned, high=100 - returned, bound_by="", low_before=100)
-    priced = joined([[only]], 0.5, {}, little_ms=1.0, alone=lambda rules: (alone, alone), copies={"copy"})
+    priced = joined([[only]], 0.5, {}, little_ms=100 * LITTLE, alone=lambda rules: (alone, alone), copies={"copy"})
     assert (list(priced.savings), priced.after) == ((["copy"], {}) if stands else ([], {"copy": ()}))
 
 

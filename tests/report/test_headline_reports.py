@@ -108,6 +108,7 @@ def test_json_holds_it_and_goes_back() -> None:
         "kind": "inference",
         "bound": "host",
         "first": "gpu-idle/launch-bound",
+        "remark": None,
     }
     assert list(document).index("headline") < list(document).index("summary")
     assert Analysis.from_json(render("json", opened(finding()))).headline == HEADLINE

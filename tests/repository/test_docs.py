@@ -102,8 +102,8 @@ def test_every_setting_stands_on_the_settings_page() -> None:
 
 
 def test_every_exit_code_stands_on_the_settings_page() -> None:
-    from advisor.cli import EXIT_INTERRUPTED
     from advisor.errors import AdvisorError, TraceError
+    from advisor.interrupts import EXIT_INTERRUPTED
 
     page = (ROOT / "docs" / "settings.md").read_text()
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}

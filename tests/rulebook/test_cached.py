@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from advisor.rulebook import Rulebook, builtin_rules_dir, cached, load
+from advisor.rulebook import Rule, Rulebook, builtin_rules_dir, cached, load
 
 RULE = builtin_rules_dir() / "cpu" / "padded-batches.toml"
 
@@ -115,3 +115,39 @@ def test_the_newest_eight_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(entries(folder)) == 8
     shutil.rmtree(folder.parent / "cache")
     assert loaded(folder, monkeypatch).rules[0].title.startswith("9 ")
+
+
+def test_what_was_kept_is_what_was_read_number_by_number() -> None:
+    rules = load([builtin_rules_dir()]).rules
+    back = msgspec.msgpack.decode(msgspec.msgpack.encode(rules), type=tuple[Rule, ...])
+    # 1000000 is shown as that, never as 1000000.0
+    one, other = (msgspec.json.encode(each, order="deterministic") for each in (rules, back))
+    assert one == other
+
+
+def test_a_limit_beyond_64_bits_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = folder / "cpu" / "padded-batches.toml"
+    (name,) = loaded(folder, monkeypatch).rules[0].limits
+    assert len(entries(folder)) == 1
+    text = rule.read_text()
+    value = next(line for line in text.splitlines() if line.startswith(name)).split("value = ")[1].split(",")[0]
+    rule.write_text(text.replace(f"value = {value}", f"value = {10**20}", 1))
+    assert loaded(folder, monkeypatch).rules[0].limits[name].value == 10**20
+    assert len(entries(folder)) == 1
+
+
+def test_what_frames_show_by_default_is_part_of_the_entry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded(folder, monkeypatch)
+    monkeypatch.setattr("advisor.rulebook._shown", lambda: [("trace", ("kind",), True)])
+    loaded(folder, monkeypatch)
+    assert len(entries(folder)) == 2
+
+
+def test_a_folder_is_looked_up_where_the_process_stands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(builtin_rules_dir().parent)
+    load([Path("rules")])
+    monkeypatch.chdir(tmp_path)  # a folder of the same name
+    titles = [rule.title for rule in load([Path("rules")]).rules]
+    assert len(titles) == 1

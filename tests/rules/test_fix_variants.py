@@ -86,7 +86,8 @@ BY_ROWS = {
     "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros", "gradient/adding-wait",
     "sync/debug-api", "gpu-idle/foreach-grouping",
     "kernels/slow-optimizer", "gradient/dense-embedding", "cpu/micro-batch-copies", "cpu/micro-batch-reduction",
-    "gradient/repeated-backward", "gradient/l1-penalty", "gradient/l2-penalty",
+    "cpu/averaged-parameters",
+    "gradient/repeated-backward", "gradient/l1-penalty", "gradient/l2-penalty", "gradient/proximal-penalty",
 }  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def test_functions_of_a_library_are_named_with_their_calls() -> None:
     # `forward`, which launches a graph of 1,566 kernels in each call, is none of them.
     assert (len(named), found.cost_ms) == (3, pytest.approx(29.2, rel=0.01))
     assert found.fix is not None
-    assert found.fix.title.startswith("Call _execution_device, reset_stateful_hooks and _set_context once")
+    assert found.fix.title.startswith("Call _execution_device, reset_stateful_hooks and _set_context outside the step")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,14 @@ def test_a_gain_is_inside_the_range_in_ms_and_as_a_share(low: float | None, high
     assert judged["inside"] == expected
 
 
+def test_a_fault_that_names_its_rule_is_judged_by_its_finding() -> None:
+    found = [finding("a/a", 60, 10, 20), finding("b/b", 30, 1, 2)]
+    assert pairs.judge(program(found, TIMES))["judged"] == "b/b"
+    assert pairs.judge(program(found, TIMES, rule="a/a"))["judged"] == "a/a"
+    # Of a rule that found nothing the line decides.
+    assert pairs.judge(program(found, TIMES, rule="c/c"))["judged"] == "b/b"
+
+
 def test_the_table_names_rank_range_and_gain() -> None:
     results = {
         "line": program([finding("a/a", 5, 0, 1), finding("b/b", 31, 10, 20)], TIMES),

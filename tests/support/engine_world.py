@@ -73,6 +73,7 @@ class Trace:
     step_count: int = 2
     window_ns: int = 30 * MS
     warm_ns: Any = None
+    lacking: dict[str, dict[str, Exception]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         step = np.repeat([0, 1, 2], 10)
@@ -89,6 +90,9 @@ class Trace:
         owned = self.owns.get(name, [])
         return np.array(sorted({s for row, segments in enumerate(owned) if mask[row] for s in segments}), np.int64)
 
+    def failed(self, name: str) -> dict[str, Exception]:
+        return self.lacking.get(name, {})
+
     def harness(self, name: str) -> Any:
         return np.zeros(len(self.frame(name)), np.bool_)
 
@@ -100,6 +104,9 @@ class Trace:
 
     def returns(self, name: str, mask: Any) -> Any:
         return 1.0, 1.0
+
+    def behind(self, name: str, mask: Any) -> Any:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def costs(self, name: str, mask: Any, segments: Any) -> Any:
         return None

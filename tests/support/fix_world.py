@@ -320,6 +320,10 @@ def _penalized(scope: dict[str, Any]) -> dict[str, Any]:
     return {"model": model, "batches": batches, "optimizer": optimizer, "l1": 0.01, "l2": 0.05, "copy": copy}
 
 
+def _distant(scope: dict[str, Any]) -> dict[str, Any]:
+    return {**scope, "mu": 0.1, "weights": [torch.rand_like(p) for p in scope["model"].parameters()]}
+
+
 def _field(scope: dict[str, Any]) -> dict[str, Any]:
     coords = torch.rand(5, 2, requires_grad=True)
     return {"coords": coords, "u": coords.square().sum(1)}
@@ -497,6 +501,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "a": torch.rand(4, 4),
     },
     "cpu/fourier-convolution": _spectrogram,
+    "cpu/separable-window": lambda scope: {"k": 5, "a": torch.rand(2, 1, 6, 7, 8), "b": torch.rand(2, 1, 6, 7, 8)},
+    "cpu/integer-product": lambda scope: {
+        "fingerprints": torch.randint(2, (20, 64)).tolist(),
+        "query": torch.randint(2, (3, 64)),
+    },
     "cpu/pairwise-order": lambda scope: {
         "x": torch.rand(BATCH, 6),
         "n": 6,
@@ -541,6 +550,12 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "lora_b": torch.rand(5, 2),
         "lora_a": torch.rand(2, 6),
     },
+    "cpu/product-chain": lambda scope: {"a": torch.rand(5, 4), "b": torch.rand(5, 4), "w": torch.rand(4, 1)},
+    "cpu/long-gram": lambda scope: {"g": torch.rand(9, 4)},
+    "gradient/jacobian-passes": lambda scope: {
+        "model": nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)),
+        "x": torch.rand(4, 3),
+    },
     "inference/unmerged-adapter": adapters,
     "inference/separate-projections": projections,
     "inference/weight-norm": lambda scope: {
@@ -578,6 +593,18 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "table": torch.rand(8, 4),
             "head": torch.nn.Linear(4, 6),
             "hidden": torch.rand(BATCH, 3, 4),
+            "u": torch.rand(BATCH, 4),
+            "v": torch.rand(8, 4),
+            "candidates": torch.randint(8, (BATCH, 3)),
+        }
+        for group in ("cpu", "kernels")
+    },
+    **{
+        f"{group}/doubtful-late-pick": lambda scope: {
+            "steps": 2,
+            "table": torch.rand(8, 4),
+            "index": torch.randint(8, (2, 3)),
+            "model": lambda rows: rows.square().sum(),
         }
         for group in ("cpu", "kernels")
     },
@@ -587,6 +614,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "gradient/repeated-backward": _two_losses,
     "gradient/l1-penalty": _penalized,
     "gradient/l2-penalty": _penalized,
+    "gradient/proximal-penalty": lambda scope: _distant(_penalized(scope)),
     "inference/label-parts": _detector,
     "gradient/repeated-gradient": _field,
     **{
@@ -602,6 +630,13 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         f"{group}/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0}
         for group in ("cpu", "kernels")
     },
+    "kernels/full-transform": lambda scope: {"image": torch.rand(32, 31), "psf": torch.rand(32, 31)},
+    "cpu/quantized-again": lambda scope: {
+        "QuantStub": torch.ao.quantization.QuantStub,
+        "DeQuantStub": torch.ao.quantization.DeQuantStub,
+        "images": torch.rand(1, 3, 8, 8),
+    },
+    "cpu/averaged-parameters": lambda scope: {"step": 100},
     "cpu/unbucketed-reduction": lambda scope: {"tensors": [torch.ones(4), torch.ones(2, 3)]},
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
@@ -792,6 +827,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokens": torch.randint(4, (BATCH, 16)),
         "embed": nn.Embedding(4, 8),
         "project": nn.Linear(8, 6),
+        "target": torch.tensor([1, 0, 3, 1, 2, 4, 0, 3, 4, 2]),
+        "edges": torch.rand(10, 4),
+        "inner": nn.Linear(20, 6),
     },
     "kernels/class-loop": lambda scope: {
         "classes": 3,
@@ -950,6 +988,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "inference/no-cache": generation,
     "inference/uncached-prefix": prompted,
     "inference/copied-cache": generation,
+    "inference/reordered-copies": lambda scope: {
+        "beams": torch.tensor([1, 0]),
+        "cache": [{name: torch.rand(2, 2, 4, 4) for name in ("key", "value", "source_key", "source_value")}],
+    },
     "inference/host-sampling": generation,
     "inference/token-python": lambda scope: {
         **generation(scope),
@@ -1047,6 +1089,13 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "shadow": nn.Linear(8, 8).requires_grad_(requires_grad=False),
         "decay": 0.99,
     },
+    "cpu/separate-turns": lambda scope: {
+        "users": 5,
+        "owner": torch.tensor([0, 1, 2, 3, 4, 1, 3, 3]),
+        "items": torch.arange(24.0).reshape(8, 3),
+        "start": torch.tensor([0, 2, 5]),
+        "length": torch.tensor([2, 4, 3]),
+    },
     "cpu/unneeded-checkpointing": lambda scope: {
         **SOLVER,
         "model": Hub(),
@@ -1084,6 +1133,10 @@ else:
 frames = wave.unfold(1, n_fft, hop) * window
 torch.testing.assert_close(magnitude, torch.fft.rfft(frames).abs().transpose(1, 2), atol=1e-5, rtol=1e-4)
 """,
+    "kernels/layer-on-gathered": """
+if "columns" in globals() or "sums" in globals():
+    torch.testing.assert_close(messages, F.relu(inner(torch.cat([x[source], x[target], edges], 1))))
+""",
     "cpu/pairwise-order": """
 if "rest" in globals():
     torch.testing.assert_close(total, torch.stack([x[:, : i + 1].sum(1) for i in range(n)], 1))
@@ -1115,6 +1168,13 @@ torch.testing.assert_close(h, state)
 if forward is not None:
     forward(SimpleNamespace(encoder=nn.Linear(4, 4), head=nn.Linear(4, 2)), torch.rand(2, 4))
 """,
+    "cpu/separate-turns": """
+rows = [items[owner == user] for user in range(users)]
+torch.testing.assert_close(means, torch.stack([each.mean(0) for each in rows]))
+torch.testing.assert_close(peaks, torch.stack([each.amax(0) for each in rows]))
+if "cut_means" in globals():
+    torch.testing.assert_close(cut_means, torch.stack([items[s : s + n].mean(0) for s, n in zip(start, length)]))
+""",
     "cpu/tiny-operators": '"forward" in globals() and forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))',
     "kernels/python-loop": "torch.testing.assert_close(loss, sum(criterion(x, y) for x, y in parts))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
@@ -1135,6 +1195,37 @@ for net in (kept, target):
     assert net is not model and torch.equal(net.weight, model.weight) and torch.equal(net.bias, model.bias)
     assert net.weight.requires_grad and net.weight.is_leaf
 """,
+    "cpu/separable-window": """
+assert len(sums) == 5
+for own, image in zip(sums, (a, b, a * a, b * b, a * b), strict=True):
+    whole = F.avg_pool3d(image, k, 1, k // 2) * k**3
+    torch.testing.assert_close(own, whole, atol=1e-4, rtol=1e-4)
+""",
+    "cpu/integer-product": """
+assert torch.equal(common, query @ torch.tensor(fingerprints).t())
+""",
+    "cpu/product-chain": """
+assert torch.allclose(out, (torch.bmm(a.unsqueeze(2), b.unsqueeze(1)) @ w).squeeze(2), atol=1e-6)
+""",
+    "cpu/long-gram": """
+def as_it_was(g, steps=5):
+    x = g / (g.norm() + 1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    return x
+
+
+for matrix in (g, g.mT, torch.rand(3, 7, 2)):
+    assert torch.allclose(zeropower(matrix), as_it_was(matrix), atol=1e-4)
+""",
+    "gradient/jacobian-passes": """
+as_it_was = torch.autograd.functional.jacobian(model, x)
+assert "of_each" in globals() or torch.allclose(whole, as_it_was, atol=1e-6)
+if "of_each" in globals():
+    assert torch.allclose(of_each, torch.diagonal(as_it_was, dim1=0, dim2=2).permute(2, 0, 1), atol=1e-6)
+    assert torch.allclose(of_each, torch.func.vmap(torch.func.jacrev(model))(x), atol=1e-6)
+""",
     "gradient/l1-penalty": """
 twin = copy.deepcopy(model)
 train_step(batches)
@@ -1143,6 +1234,15 @@ loss.backward()
 torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9).step()
 for own, other in zip(model.parameters(), twin.parameters()):
     assert torch.allclose(own, other, atol=1e-6)
+""",
+    "gradient/proximal-penalty": """
+twin = copy.deepcopy(model)
+train_step(batches)
+loss = sum(criterion(twin(x), y) for x, y in batches) / 2
+(loss + mu / 2 * sum((p - w).pow(2).sum() for p, w in zip(twin.parameters(), weights))).backward()
+torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9).step()
+for own, other in zip(model.parameters(), twin.parameters()):
+    assert torch.allclose(own, other, atol=1e-5)
 """,
     "gradient/l2-penalty": """
 twin = copy.deepcopy(model)
@@ -1258,7 +1358,9 @@ if "to_batch" in globals():
     "cpu/busy-workers": """
 import inspect, io, random
 known = globals()
-if "Pictures" in known:
+if not {"Pictures", "Clips", "smooth", "sample"} & known.keys():
+    assert next(iter(loader))
+elif "Pictures" in known:
     pictures = Pictures(["a.jpg"])
     pictures[len(pictures) - 1]
 elif "smooth" in known:

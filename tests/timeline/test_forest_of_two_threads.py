@@ -24,8 +24,10 @@ def test_the_forest_of_two_threads_is_that_of_one(two_threads: None, monkeypatch
     two = read(path).context.recording.host
     monkeypatch.setattr(machine, "cores", lambda: 1)
     one = read(path).context.recording.host
-    for name in ("start", "end", "depth", "parent", "group", "row"):
+    for name in ("start", "end", "parent", "group", "row"):
         assert np.array_equal(getattr(two, name), getattr(one, name)), name
+    assert len(two.levels) == len(one.levels)
+    assert all(map(np.array_equal, two.levels, one.levels))
     for name in ("user", "library", "module", "op", "phase"):
         assert np.array_equal(getattr(two.attributes, name), getattr(one.attributes, name)), name
     assert two.places == one.places

@@ -1,4 +1,4 @@
-"""Python calls of a large recording: their table is made of the forest, and is what the file says."""
+"""Events of a large recording: their tables are made of the forest, and are what the file says."""
 
 from __future__ import annotations
 
@@ -18,23 +18,38 @@ EVENTS: list[Any] = [
     host("python_function", "train.py(2): inner", 60, 31),
     host("python_function", "<built-in function len>", 70, 5),
     op("aten::add", 71, 2),
+    op("aten::mul", 89, 4),
+    host("cuda_runtime", "cudaLaunchKernel", 71, 1, correlation=1),
 ]
+SIZE = len(EVENTS)
 
 
-def test_the_table_of_calls_is_that_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("group", ["python", "op", "runtime"])
+def test_a_table_is_that_of_the_file(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = read(EVENTS).context.recording
-    expected = dict(plain.tables["python"])
-    assert plain.host.size == 5
+    expected = dict(plain.tables[group])
+    assert plain.host.size == SIZE
     monkeypatch.setattr(lean, "LEAST", 1)
     recording = read(EVENTS).context.recording
-    assert recording.host.size == 5
+    assert recording.host.size == SIZE
+    table = recording.tables[group]
+    assert isinstance(table, Lean)
+    assert (set(table), len(table)) == (set(expected), len(expected))
+    for key, column in table.items():
+        assert column.dtype == expected[key].dtype, key
+        np.testing.assert_array_equal(column, expected[key], key)
+    assert table.span == (int(expected["ts"].min()), int((expected["ts"] + expected["dur"]).max()))
+
+
+def test_the_table_of_calls_holds_what_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = dict(read(EVENTS).context.recording.tables["python"])
+    monkeypatch.setattr(lean, "LEAST", 1)
+    recording = read(EVENTS).context.recording
+    assert recording.host.size == SIZE
     table = recording.tables["python"]
     assert isinstance(table, Lean)
     assert (list(table), len(table)) == (list(expected), 4)
     assert [key in table for key in ("name", "ts", "dur", "thread", "sequence")] == [True] * 4 + [False]
-    for key, column in table.items():
-        assert column.dtype == expected[key].dtype, key
-        np.testing.assert_array_equal(column, expected[key], key)
     assert table["dur"].tolist() == [90_000, 31_000, 5_000]
     assert table.span == (int(expected["ts"].min()), int(expected["ts"].min()) + 91_000)
     assert table.get("sequence") is None
@@ -46,8 +61,8 @@ def test_the_trace_spans_as_much_as_without(monkeypatch: pytest.MonkeyPatch) -> 
     before = read(EVENTS[1:]).span_ns
     monkeypatch.setattr(lean, "LEAST", 1)
     trace = read(EVENTS[1:])
-    assert trace.context.recording.host.size == 4
-    assert trace.span_ns == before == 91_000
+    assert trace.context.recording.host.size == SIZE - 1
+    assert trace.span_ns == before == 93_000
 
 
 def test_the_nearest_node_around_is_that_from_which_values_flow() -> None:

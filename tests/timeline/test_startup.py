@@ -718,6 +718,28 @@ def test_a_model_that_is_built_is_placed_where_most_of_its_time_is(
 
 
 @both
+def test_loading_that_is_spread_over_operators_names_the_three_with_most(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for name, ms in (
+        ("aten::native_batch_norm", 330),
+        ("aten::native_group_norm", 210),
+        ("aten::mse_loss", 127),
+        ("aten::sum", 9),
+    ):
+        with b.op(name):
+            b.kernel(f"{name[6:]}_kernel", us=20, host_us=ms * 1000)
+    with b.op("aten::repeat"):
+        b.kernel("repeat_kernel", us=20, host_us=119_000)
+    steady(b, 1_000)
+    parts = {
+        part.kind: part for part in startup_parts(trace_of(b, tmp_path).context)
+    }  # the first operator lies before it
+    named = parts["loading"].operators
+    assert list(named) == ["aten::native_group_norm", "aten::mse_loss", "aten::repeat"], parts
+    assert list(named.values()) == pytest.approx([210, 127, 119], rel=0.01)
+
+
+@both
 def test_a_batch_that_is_copied_first_is_part_of_the_program(device: str, tmp_path: Path) -> None:
     # Fewer copies than a model has parameters; and where the GPU works from the start there is nothing to build before.
     b = builder(device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from support.analyses import analysis as by_hand
 from support.traces import analysis as real
@@ -13,9 +14,10 @@ from advisor.pipeline import analyze
 from advisor.report import Options, render
 from advisor.report.step_time import elsewhere
 from advisor.results.analysis import Analysis
-from advisor.results.elsewhere import Calls, Elsewhere, Made
+from advisor.results.elsewhere import Calls, Elsewhere, Made, SlowRound
 from advisor.testing import TraceBuilder
 from advisor.trace import read
+from advisor.views.cpu_messages import _slow_round
 from advisor.views.elsewhere import build
 
 
@@ -158,6 +160,33 @@ def test_collectives_on_the_cpu_are_told_with_their_sizes_where_no_finding_owns_
     assert (part.calls.count, part.calls.median_ms, part.calls.longest_ms) == (1, 20, 60)
     # 4 MB in 20 ms.
     assert (part.calls.most_bytes, part.calls.rate, part.calls.ranks) == (4_000_000, pytest.approx(0.2), 300)
+    assert part.calls.slow_round == SlowRound(number=3, rounds=4, ms=60, usual_ms=20)
+
+
+def test_one_slow_round_of_a_real_trace_is_named() -> None:
+    """By the raw file two messages are in flight together five times: for 178.8, 184.7, 387.0, 167.4 and 185.1 ms."""
+    (part,) = [one for one in real("cpu_only").elsewhere if one.calls is not None]
+    assert part.calls is not None
+    slow = part.calls.slow_round
+    assert slow is not None
+    assert (slow.number, slow.rounds) == (3, 5)
+    assert (slow.ms, slow.usual_ms) == (pytest.approx(387.0, abs=0.1), pytest.approx(181.7, abs=0.1))
+    assert "at most 381 ms: round 3 of 5 took 387 ms, the others 182;" in elsewhere([part])
+
+
+def slow_round(*lengths: int, sizes: tuple[int, ...] = ()) -> SlowRound | None:
+    """Find the slow one of rounds of one message each, of so many ms and of some sizes, 100 ms apart."""
+    start = 100_000_000 * np.arange(len(lengths))
+    sent = np.array(sizes or [8] * len(lengths))
+    return _slow_round(start, start + 1_000_000 * np.array(lengths), sent)
+
+
+def test_a_round_is_slow_beside_others_that_are_alike() -> None:
+    assert slow_round(20, 20, 31, 20) == SlowRound(number=3, rounds=4, ms=31, usual_ms=20)
+    assert slow_round(20, 20, 29, 20) is None  # not half as long again
+    assert slow_round(20, 31, 31, 20) is None  # two of them
+    assert slow_round(20, 31, 20) is None  # too few
+    assert slow_round(20, 20, 31, 20, sizes=(8, 8, 16, 8)) is None  # it sends more
 
 
 @pytest.mark.parametrize(

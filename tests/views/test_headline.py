@@ -335,8 +335,11 @@ def test_findings_in_another_order_change_what_to_do_first() -> None:
 @pytest.mark.parametrize(
     ("title", "clause"),
     [
-        ("Call find_device, reset_hooks and write once, or outside the step", "Call find_device and others once"),
-        ("Call find_device and write once, or outside the step", "Call find_device and write once"),
+        (
+            "Call find_device, reset_hooks and write outside the step, or not at all",
+            "Call find_device and others outside the step",
+        ),
+        ("Call find_device and write outside the step, or not at all", "Call find_device and write outside the step"),
         ("Take all parameters in one step, and compile what is left", "Take all parameters in one step"),
     ],
 )
@@ -369,7 +372,7 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     if found.bound is not None:
         judged = summary.steps and not summary.cold
         part = r"(?:steady |[\d.,]+ [mµ]?s step)" if judged else r"(?:other )?[\d.,]+ [mµ]?s"
-        assert re.search(f"{100 * summary.steady_causes[found.bound]:.0f} % of the {part}", found.text)
+        assert re.search(f"{100 * summary.shown_causes[found.bound]:.0f} % of the {part}", found.text)
     free = trace.ledger.counted.copy()
     for claim in run(trace, rules()).matches.values():
         free[claim.segments] = False
@@ -377,7 +380,7 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     for cause, ns in lost.items():
         if ns > SILENT * trace.ledger.counted_ns and cause not in ("unknown", "profiler"):
             owner = owners.owner(trace.context, cause, free)
-            share = f"{100 * summary.steady_causes[cause]:.0f} %"
+            share = f"{100 * summary.shown_causes[cause]:.0f} %"
             assert cause == found.bound or share in found.text
             # A benchmark's own work is named below the findings: on the line stands what the program can change.
             of_benchmark = owner is not None and "benchmark" in owner.name
@@ -393,7 +396,7 @@ WORDS = ("GPU", "device")
 def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     """The first is of the bound, the others of causes by their names; all as the summary has them."""
     result = real_analysis(name)
-    found, causes = result.headline, result.summary.steady_causes
+    found, causes = result.headline, result.summary.shown_causes
     assert found is not None
     on_cpu = {cause: (BRIEFLY[cause], ON_CPU.get(cause, "")) for cause in BRIEFLY}
     phrases = {cause: (*on_cpu[cause], *(ON_GPU[cause].format(device=word) for word in WORDS)) for cause in BRIEFLY}
@@ -415,7 +418,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
 def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None:
     # Of 100 ms the GPU computes for 45: 20 of products that a finding owns, 25 of what none does.
     text = headline(built.partly_claimed).text
-    assert made(built.partly_claimed).summary.steady_causes["compute"] == pytest.approx(0.45)
+    assert made(built.partly_claimed).summary.shown_causes["compute"] == pytest.approx(0.45)
     assert "45 % computing, 25 ms in lattice::update, which no finding covers" in text
 
 

@@ -88,6 +88,31 @@ def test_a_wait_behind_the_last_launch_keeps_the_host_from_nothing(tmp_path: Pat
     assert advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary.host_blocked is None
 
 
+def test_a_host_that_runs_ahead_is_blocked_in_steps_of_its_own(tmp_path: Path) -> None:
+    """Each of four steps of 10 ms stands 8 in a copy beside kernels, which end 15 behind the last: 55 ms, 13.75 a step."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=0, latency_us=0)
+    for step in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(GEMM, ms=10 if step else 25)
+            b.copy("DtoH", nbytes=10_000_000, us=8_000, stream=20)
+            b.seek(ms=10 * (step + 1))
+    made = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
+    found = made.summary.host_blocked
+    assert found is not None
+    assert (found.ms, found.step_ms) == (pytest.approx(8, abs=0.02), pytest.approx(10, abs=0.02))
+    assert made.summary.steady_mean_ms == pytest.approx(13.75, abs=0.02)
+    assert step_time.blocked(replace(made, findings=[])).startswith("host blocked 8.0")
+
+
+def test_the_host_of_a_real_trace_ends_before_its_last_synchronization() -> None:
+    """By the raw file calls of 50 us and more hold it for 152.1 ms of a step of 214.8; the GPU's last ends 150 ms later."""
+    found = real("audited/a100_dlrm_rank0of16").summary.host_blocked
+    assert found is not None
+    assert (found.ms, found.step_ms) == (pytest.approx(152.1, abs=0.5), pytest.approx(214.8, abs=0.1))
+    assert step_time.blocked(real("audited/a100_dlrm_rank0of16")).startswith("host blocked 152 ms: copies to the host")
+
+
 def test_a_real_pageable_copy_holds_the_host_beside_the_gpu() -> None:
     """By the raw file five copies in box_predictor hold the host for 358.5 ms."""
     found = real("h100_owlv2_large").summary.host_blocked

@@ -56,6 +56,34 @@ def test_time_is_of_the_innermost_function_that_is_the_programs_or_a_librarys(tm
     assert len(parts) == 2
 
 
+def test_one_function_that_holds_nearly_all_is_divided_by_the_ranges_in_it(tmp_path: Path) -> None:
+    """Of forward's 1,000 us 600 in attention, 300 in the MLP; the range around both, and what is outside of these, are its own."""
+    b = builder()
+    for _ in range(2):
+        with b.step(), b.python("app/model.py(36): forward"), b.annotation("pass"):
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=10)
+            b.idle(us=110)
+            with b.annotation("attention"):
+                b.idle(us=600)
+            with b.annotation("mlp"):
+                b.idle(us=300)
+            with b.op("aten::mm"):
+                b.kernel(KERNEL, us=10)
+            b.sync()
+    found = {part[:2]: part[2] for part in divided(tmp_path, b)}
+    assert found["range", "attention"] == pytest.approx(600, abs=1)
+    assert found["range", "mlp"] == pytest.approx(300, abs=1)
+    assert found["function", "app/model.py:36 forward"] == pytest.approx(105, abs=10)
+
+
+def test_real_ranges_divide_the_forward_pass() -> None:
+    """By the raw file Self-Attention is 397 + 362 of the two later steps' 839 + 789 us, and the MLP 182 + 190: 47 and 23 %."""
+    shares = {part.where: part.share for part in analyzed("h100_transformer_run1").summary.host_time}
+    assert shares["Self-Attention"] == pytest.approx(0.47, abs=0.05)
+    assert shares["MLP"] == pytest.approx(0.22, abs=0.04)
+
+
 def test_a_call_of_the_standard_library_that_takes_half_of_a_function_is_named(tmp_path: Path) -> None:
     """Of apply's 500 us 300 pass in inspect.signature and what that calls; of run's 400 a fourth in json.dumps."""
     b = builder()
@@ -178,6 +206,30 @@ def test_a_range_around_all_of_it_is_left_out_for_what_it_holds(tmp_path: Path) 
     assert parts[("operator", "aten::gelu")] == pytest.approx(205, abs=3)
 
 
+def test_a_range_that_spends_its_time_in_one_within_it_gives_that_ones_name(tmp_path: Path) -> None:
+    """Of the 400 us of warmup 390 lie in clear_cache; of the 400 of measure 200 do, which leaves it its own name."""
+    b = builder()
+    for _ in range(3):
+        with b.step():
+            for name, cleared in (("warmup", 390), ("measure", 200)):
+                with b.annotation(name):
+                    with b.annotation("clear_cache"):
+                        b.idle(us=cleared)
+                    b.idle(us=400 - cleared)
+                    b.kernel(KERNEL, us=1)
+            b.sync()
+    parts = {(kind, where): us for kind, where, us in divided(tmp_path, b) if kind == "range"}
+    assert set(parts) == {("range", "clear_cache"), ("range", "measure")}
+    assert parts[("range", "clear_cache")] == pytest.approx(405, abs=8)
+
+
+def test_the_cache_of_a_real_benchmark_is_named_and_not_the_run_around_it() -> None:
+    """By the raw file the two runs take 58.0 and 60.4 ms, of which 51.5 and 47.7 lie in clear_cache."""
+    first = analyzed("audited/a100_param_bench").summary.host_time[0]
+    assert first.where == "[param|clear_cache]"
+    assert first.share > 0.95
+
+
 def test_a_range_has_the_time_that_nothing_in_it_has(tmp_path: Path) -> None:
     b = builder()
     for _ in range(3):
@@ -201,11 +253,13 @@ def test_the_range_of_an_exchange_that_lasts_names_nothing_that_is_done_meanwhil
             with b.annotation("load"):
                 b.idle(us=300)
                 b.kernel(KERNEL, us=10)
-            with b.annotation(name), b.annotation("model"):
-                b.idle(us=300)
-                b.kernel(KERNEL, us=10)
+            with b.annotation(name):
+                for part, us in (("model", 180), ("head", 120)):
+                    with b.annotation(part):
+                        b.idle(us=us)
+                        b.kernel(KERNEL, us=10)
             b.sync()
-    assert [where for _, where, _ in divided(tmp_path, b)] == ["load", name if named else "model"]
+    assert [where for _, where, _ in divided(tmp_path, b)] == (["load", name] if named else ["load", "model", "head"])
 
 
 def test_a_gpu_that_hardly_waits_and_a_cpu_program_are_not_divided(tmp_path: Path) -> None:
@@ -316,4 +370,6 @@ def test_the_sum_of_python_is_one_figure_beside_how_long_the_gpu_waits() -> None
     assert found.python_ms + found.between_ms + found.operator_ms + found.launch_ms == pytest.approx(total)
     text = render("text", made, Options(width=100)).decode()
     assert "waits for the CPU 26.4 ms (5.95 between operators, 15.8 operators, 4.69 launches):" in text
+    narrow = render("text", made, Options(width=80)).decode()
+    assert "waits for the CPU 26.4 ms (15.8 operators, 5.95 between them, 4.69 launches):" in narrow
     assert "waits for the CPU 26.4 ms: " in render("text", made, Options(width=60)).decode()

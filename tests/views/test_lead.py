@@ -8,7 +8,7 @@ import pytest
 from support.traces import analysis as analyzed
 
 import advisor
-from advisor.report import Options, render
+from advisor.report import Options, render, step_time
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 
@@ -90,7 +90,42 @@ def test_values_read_while_batches_are_distributed() -> None:
     """
     made = analyzed("a100_dlrm_rank3of8")
     text = " ".join(render("text", made, Options(width=100)).decode().split())
-    assert "waits for 6.02 ms a step in aten::_local_scalar_dense under ## sparse_data_dist ##" in text
+    assert "while the GPU works: 6.02 ms in aten::_local_scalar_dense under ## sparse_data_dist ##" in text
     assert made.summary.lead_lost is not None
     assert not any("wait_sparse_data_dist" in str(place) for place in made.summary.lead_lost.where)
     assert made.summary.lead_lost.idle_ms <= made.summary.steady_causes["host"] * made.summary.whole_ms
+
+
+def test_waits_behind_which_little_idles_are_told_beside_those_behind_which_much_does(tmp_path: Path) -> None:
+    """20 ms of waiting in the middle of a step leave the GPU idle; 8 ms at its end are waited for all the same."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=5, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.annotation("## forward ##"), b.op("aten::mm", seq=1):
+                b.kernel("ampere_sgemm_128x64_nn", ms=20)
+            with b.annotation("## metric ##"):
+                b.item()
+            for _launch in range(100):
+                b.idle(us=200)
+                with b.op("aten::add"):
+                    b.kernel(KERNEL, us=100)
+            with b.backward("MmBackward0", seq=1):
+                b.kernel(KERNEL, ms=8)
+            with b.annotation("## log ##"):
+                b.item()
+    summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
+    lost = summary.lead_lost
+    assert lost is not None
+    assert [(place.around, round(place.ms)) for place in lost.where] == [("## metric ##", 20)]
+    assert [(place.around, round(place.ms)) for place in lost.others] == [("## log ##", 8)]
+    told = step_time.lead_lost(summary)
+    assert told.startswith("The CPU waits 28.1 ms a step while the GPU works: 20.0 ms in")
+    assert told.endswith(" idle), 8.09 ms in aten::_local_scalar_dense under ## log ##."), told
+
+
+@pytest.mark.real
+def test_both_waits_for_copies_of_a_recommender_are_told() -> None:
+    """By the raw file 12.6 ms a step: half in values read back, half in copies to pageable memory at the end of the step."""
+    told = step_time.lead_lost(analyzed("a100_dlrm_rank3of8").summary)
+    assert "## sparse_data_dist ##" in told
+    assert "## wait_sparse_data_dist ##" in told

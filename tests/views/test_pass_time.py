@@ -51,6 +51,35 @@ def test_work_is_of_the_pass_that_launched_it_and_idle_time_of_that_which_the_ho
     assert passes["optimizer"].host_ms == pytest.approx(0.41, abs=0.01)
 
 
+def test_metrics_are_no_part_of_the_forward_pass(tmp_path: Path) -> None:
+    """In a range of metrics the host works for 300 us, then 500 us of a kernel; what the model launches is forward as before."""
+    b = TraceBuilder("NVIDIA A100-SXM4-40GB", host_us=10, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(GEMM, us=1000)
+            with b.op("autograd::engine::evaluate_function: MmBackward0"), b.op("MmBackward0"), b.op("aten::mm"):
+                b.kernel(GEMM, us=2000)
+            b.sync()
+            with b.annotation("## metrics compute ##"), b.op("aten::div"):
+                b.idle(us=300)
+                b.kernel("vectorized_elementwise_kernel", us=500)
+            b.sync()
+    passes = of(b, tmp_path)
+    assert passes["forward"].ms == pytest.approx(1.0, abs=0.02)
+    assert (passes["metrics"].ms, passes["metrics"].idle_ms) == (
+        pytest.approx(0.8, abs=0.02),
+        pytest.approx(0.3, abs=0.02),
+    )
+
+
+def test_metrics_of_a_real_trace_are_told_from_its_forward_pass() -> None:
+    """By the raw file `## forward ##` takes 2,527 ms, and four ranges of metrics 739 ms behind the optimizer."""
+    passes = {part.name: part for part in real("audited/mtia_inference_rank0").summary.pass_time}
+    assert passes["forward"].ms == pytest.approx(2_527, rel=0.01)
+    assert passes["metrics"].ms == pytest.approx(739, rel=0.01)
+
+
 def test_what_the_host_does_beside_the_device_is_told_apart(tmp_path: Path) -> None:
     """Without a wait before them the optimizer's 400 us lie beside kernels: it is 0.1 ms of the step, and 0.41 of the host."""
     optimizer = of(training(sync=False), tmp_path)["optimizer"]
@@ -86,6 +115,18 @@ def test_idle_time_work_again_and_the_hosts_time_are_said_where_they_are_much() 
     assert told(forward) == ""
     thinned = replace(by_hand().summary, pass_time=[backward, optimizer], steady_ms=100.0, taken_out_share=0.5)
     assert "backward 60.0 ms (15.0 ms idle or taken out, 12.0 ms forward again)" in step_time.passes(thinned)
+
+
+def test_in_brief_the_hosts_time_is_said_where_it_is_several_times_the_devices() -> None:
+    forward = PassTime(name="forward", ms=30.0, idle_ms=5.0, host_ms=80.0)
+    optimizer = PassTime(name="optimizer", ms=1.5, idle_ms=0.0, host_ms=20.0)
+    zero = PassTime(name="zero_grad", ms=4.0, idle_ms=4.0, host_ms=4.0)
+    unknown = PassTime(name="backward", ms=60.0, idle_ms=1.0, host_ms=None)
+    summary: Summary = replace(by_hand().summary, pass_time=[forward, unknown, optimizer, zero], steady_ms=100.0)
+    assert step_time.passes(summary, brief=True) == (
+        "passes: forward 30.0 ms, backward 60.0 ms, optimizer 1.50 ms (host 20.0 ms), zero_grad 4.00 ms"
+    )
+    assert "zero_grad" not in step_time.passes(summary, brief=True, least=0.05)
 
 
 def test_where_replays_lack_work_nobody_knows_what_is_idle() -> None:

@@ -12,9 +12,10 @@ from advisor.fix.arguments import place
 from advisor.fix.code import assigned_pairs, called, calls_in, imported, indent_of, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
+from advisor.regex import regex
 
 _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
-_STEP = re.compile(r"(opt|optim|optimizer|scaler)\w*\.step$", re.IGNORECASE)
+_STEP = regex(r"(opt|optim|optimizer|scaler)\w*\.step$", re.IGNORECASE)
 """Steps of an optimizer or a scaler of gradients, by its name: a schedule steps, too."""
 _PLAIN = (
     cst.Name,

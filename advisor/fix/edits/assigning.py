@@ -13,13 +13,14 @@ from advisor.fix.code import bindings, check_alone, class_around, function_aroun
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.edits.loader import NAMES
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _MADE = tuple(f"torch.{name}" for name in ("zeros", "ones", "full", "empty"))
 _LOADING = ("__getitem__", "__getitems__", "__iter__", "__call__", "collate", "collate_fn")
 """Functions in which no gradient is kept: of data sets, and of what a loader calls."""
-_SIZED = re.compile(r"\.(tolist|split)\([^()]*\)$|\[[^\[\]]*:[^\[\]]*\]$")
+_SIZED = regex(r"\.(tolist|split)\([^()]*\)$|\[[^\[\]]*:[^\[\]]*\]$")
 """Calls that return a list, and slices."""
-_REBOUND = re.compile(r"\b(?:len|list|enumerate|range)\s*=(?!=)|\b(?:def|class|as)\s+(?:len|list|enumerate|range)\b")
+_REBOUND = regex(r"\b(?:len|list|enumerate|range)\s*=(?!=)|\b(?:def|class|as)\s+(?:len|list|enumerate|range)\b")
 """Names of Python's own that a file gives to something else."""
 _DATASETS = ("torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.dataset.Dataset")
 
@@ -250,6 +251,7 @@ EDITS = (
         (
             "cpu/element-loop",
             "cpu/loader-wait",
+            "cpu/separate-turns",
             "cpu/tiny-operators",
             "data-loading/single-process-loader",
             "data-loading/slow-collate-or-transform",

@@ -13,17 +13,16 @@ from advisor.fix.arguments import place
 from advisor.fix.code import class_around, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _INFINITE = {f"{sign}{name}" for sign in "-" for name in ("torch.inf", "math.inf", "float('inf')", 'float("inf")')} | {
     "float('-inf')", 'float("-inf")'
 }  # fmt: skip
-_SIZE = re.compile(
-    r"math\.sqrt|\w+\.(size\(-?\d\)|shape\[-?\d\])|(self\.)?(head_dim|d_k|d_head|dim_head|head_size|hs)\b"
-)
-_LOWER = re.compile(
+_SIZE = regex(r"math\.sqrt|\w+\.(size\(-?\d\)|shape\[-?\d\])|(self\.)?(head_dim|d_k|d_head|dim_head|head_size|hs)\b")
+_LOWER = regex(
     r"^torch\.ones\([^()]*(\([^()]*\))?[^()]*\)\.tril\(\)|^torch\.tril\(torch\.ones\([^()]*(\([^()]*\))?[^()]*\)\)"
 )
-_VIEWS = re.compile(r"(\.view\([^()]*\)|\.reshape\([^()]*\)|\[None,None\]|\.bool\(\)|\.to\(torch\.bool\))$")
+_VIEWS = regex(r"(\.view\([^()]*\)|\.reshape\([^()]*\)|\[None,None\]|\.bool\(\)|\.to\(torch\.bool\))$")
 
 
 @dataclass

@@ -13,13 +13,14 @@ from advisor.fix.arguments import is_literal, place, set_to, value_of
 from advisor.fix.code import calls_in, class_around, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
 _POSITIONS = {"broadcast_buffers": 4}
 _RENAMED = (2, 13)
-_CONVOLUTION = re.compile(r"torch\.nn\.(modules\.conv\.)?Conv(Transpose)?[123]d")
-_NORM = re.compile(r"torch\.nn\.(modules\.batchnorm\.)?(Sync|Lazy)?BatchNorm([123]d)?")
-_DISTRIBUTION = re.compile(r"torch\.distributions\.(\w+\.)?[A-Z]\w+")
+_CONVOLUTION = regex(r"torch\.nn\.(modules\.conv\.)?Conv(Transpose)?[123]d")
+_NORM = regex(r"torch\.nn\.(modules\.batchnorm\.)?(Sync|Lazy)?BatchNorm([123]d)?")
+_DISTRIBUTION = regex(r"torch\.distributions\.(\w+\.)?[A-Z]\w+")
 _BIAS = 7
 
 

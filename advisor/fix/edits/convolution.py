@@ -11,6 +11,7 @@ from advisor.fix.arguments import place
 from advisor.fix.code import torch_name, unused_name, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
+from advisor.regex import regex
 
 _NAMES = ("torch.nn.functional.conv1d", "torch.conv1d")
 _ORDER = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -22,8 +23,8 @@ _NEUTRAL = {
     "padding": ("0", "(0,)", "[0]", "'valid'", '"valid"'),
 }
 """Values of arguments that change nothing."""
-_COUNT = re.compile(r"[\w.]+(?:[-+*/]+[\w.]+)*")
-_LOWER = re.compile(r"autocast|\.half\(|float16|bfloat16|torch\.compile|jit\.script")
+_COUNT = regex(r"[\w.]+(?:[-+*/]+[\w.]+)*")
+_LOWER = regex(r"autocast|\.half\(|float16|bfloat16|torch\.compile|jit\.script")
 """Words of a file whose transforms may meet numbers that they do not take, or sizes that are no numbers."""
 _FUNCTION = '''
 def {name}(x, weight):

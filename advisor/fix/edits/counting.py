@@ -12,9 +12,10 @@ from advisor.fix.arguments import place
 from advisor.fix.code import class_around, function_around, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible, loops_at
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
-_FLAT = re.compile(r"\.(view\(-1\)|flatten\(\)|reshape\(-1\)|ravel\(\))$")
-_LATER = re.compile(r"\.(tolist\(\)|long\(\)|int\(\)|cpu\(\)|detach\(\)|to\(torch\.(long|int64)\))$")
+_FLAT = regex(r"\.(view\(-1\)|flatten\(\)|reshape\(-1\)|ravel\(\))$")
+_LATER = regex(r"\.(tolist\(\)|long\(\)|int\(\)|cpu\(\)|detach\(\)|to\(torch\.(long|int64)\))$")
 _MADE = ("torch.zeros", "torch.ones", "torch.full", "torch.zeros_like", "torch.ones_like", "torch.full_like")
 _MOVES = ("to", "cuda", "cpu", "long", "int", "float", "double")
 
@@ -155,7 +156,7 @@ EDITS = (
     Edit(
         "counts-at-once",
         "Count all elements by one operator",
-        ("cpu/element-loop", "cpu/tiny-operators", "kernels/for-loop-indexing"),
+        ("cpu/element-loop", "cpu/separate-turns", "cpu/tiny-operators", "kernels/for-loop-indexing"),
         _make,
     ),
 )

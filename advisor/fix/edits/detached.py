@@ -141,7 +141,7 @@ def _judged(source: Source, function: cst.FunctionDef) -> list[cst.Arg]:
     first, second = (source.end(call) for call in passes)
     between = [call for call in calls if first < source.start(call) < second]
     out: list[cst.Arg] = []
-    for name, maker in _made(source, function, known).items():
+    for name, maker in _made(function, known).items():
         judges = [call for call in calls if _takes(call, name) and called(call) in known - {maker}]
         before = [call for call in judges if source.start(call) < first]
         after = [call for call in judges if call in between]
@@ -166,7 +166,7 @@ def _check_updates(source: Source, between: list[cst.Call], first: cst.Call, jud
         raise NotEditable(f"the gradients of {maker} are not dropped between the passes at {place(source, first)}")
 
 
-def _made(source: Source, function: cst.FunctionDef, known: set[str]) -> dict[str, str]:
+def _made(function: cst.FunctionDef, known: set[str]) -> dict[str, str]:
     """Return the names that a function assigns once, from a call of a network, with that network's name."""
     given: dict[str, list[str]] = {}
     for assign in matchers.findall(function, matchers.Assign()):

@@ -12,6 +12,7 @@ from advisor.fix.arguments import place, set_to, value_of
 from advisor.fix.code import calls_in, class_around, only_optimizer, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Source
+from advisor.regex import regex
 
 _NAMES = (
     "torch.nn.Embedding",
@@ -22,7 +23,7 @@ _NAMES = (
 _POSITION = 6
 _KINDS = ("SGD", "Adagrad")
 _EXCLUDING = ("momentum", "weight_decay", "nesterov", "fused", "foreach", "differentiable", "maximize")
-_DENSE = re.compile(r"clip_grad|DistributedDataParallel|\bDDP\b|fully_shard|\.grad\b|GradScaler")
+_DENSE = regex(r"clip_grad|DistributedDataParallel|\bDDP\b|fully_shard|\.grad\b|GradScaler")
 
 
 def _make(request: Request) -> Iterator[Change]:

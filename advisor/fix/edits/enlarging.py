@@ -12,13 +12,14 @@ from advisor.fix.arguments import place, value_of
 from advisor.fix.code import class_around, function_around, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _ENLARGE = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
-_CONVOLUTION = re.compile(r"torch\.nn\.(modules\.conv\.)?Conv[123]d")
-_LINEAR = re.compile(r"torch\.nn\.(modules\.linear\.)?Linear")
+_CONVOLUTION = regex(r"torch\.nn\.(modules\.conv\.)?Conv[123]d")
+_LINEAR = regex(r"torch\.nn\.(modules\.linear\.)?Linear")
 _ONE = ("1", "1,", "1,1", "1,1,1")
 _OTHER = {"stride": (3, _ONE), "padding": (4, ("0", "0,", "0,0", "0,0,0"))}
-_LAST = re.compile(r"\[:,(-1|0|-1:)(,:)?\]")
+_LAST = regex(r"\[:,(-1|0|-1:)(,:)?\]")
 
 
 def _make(request: Request) -> Iterator[Change]:

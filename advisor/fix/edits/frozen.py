@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -11,12 +10,13 @@ from advisor.fix.arguments import place
 from advisor.fix.code import class_around, indent_of, is_module_class, models, only_optimizer, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
-_OWNER = re.compile(r"([A-Za-z_][\w.]*)\.parameters\(\)")
-_OPTION = re.compile(r"""["'](?!params["'])\w+["']:[\w.*/+\-"']+(?=[,}])""")
-_LIST = re.compile(r"""["']params["']:|\b(?:list|(?:itertools\.)?chain)(?=\()|[\[\](){},+*0]""")
-_CLIPPED = re.compile(r"clip_grad_(?:norm|value)_\(([A-Za-z_][\w.]*)\.parameters\(\)")
-_READING = re.compile(
+_OWNER = regex(r"([A-Za-z_][\w.]*)\.parameters\(\)")
+_OPTION = regex(r"""["'](?!params["'])\w+["']:[\w.*/+\-"']+(?=[,}])""")
+_LIST = regex(r"""["']params["']:|\b(?:list|(?:itertools\.)?chain)(?=\()|[\[\](){},+*0]""")
+_CLIPPED = regex(r"clip_grad_(?:norm|value)_\(([A-Za-z_][\w.]*)\.parameters\(\)")
+_READING = regex(
     r"requires_grad|clip_grad|\.grad\b|\bautograd\b|add_param_group|retain_grad|DistributedDataParallel|\bDDP\b|fully_shard|"
     r"\bFSDP\b|FullyShardedDataParallel|\bdeepspeed\b|torch\.func\b|\bfunctorch\b|higher\."
 )

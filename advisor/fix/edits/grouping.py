@@ -26,6 +26,7 @@ from advisor.fix.code import (
 )
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible, loops_at
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _BY_ELEMENT = (
     *(
@@ -52,11 +53,11 @@ _FUNCTIONS = tuple(
     for module in ("torch", "torch.nn.functional")
     for name in (*_BY_ELEMENT, "elu", "gelu", "leaky_relu", "silu")
 )
-_OTHERWISE = re.compile(r"requires_grad|dtype|\.long|\.int|\.bool")
+_OTHERWISE = regex(r"requires_grad|dtype|\.long|\.int|\.bool")
 """Words of a table that is no plain one of floats."""
 _WRITES = ("inplace", "out")
-_REDUCED = re.compile(r"^(mean|sum)\((?:dim=)?0(,keepdim=True)?\)$")
-_DOUBTFUL = re.compile(r"autocast|float16|\.half\(|register_forward|ignore_index|-100\b")
+_REDUCED = regex(r"^(mean|sum)\((?:dim=)?0(,keepdim=True)?\)$")
+_DOUBTFUL = regex(r"autocast|float16|\.half\(|register_forward|ignore_index|-100\b")
 """Words of a file in which sums of all rows may overflow, layers may look at a batch, or labels may be of no group."""
 _ZEROS = ("torch.zeros", "torch.zeros_like")
 
@@ -100,7 +101,7 @@ def _at_once(source: Source, loop: cst.For) -> Piece:
     skips = _skips(lines[1], group)
     reader = _Rows(source, group, where, own)
     texts = [reader.assigned(line) for line in lines[2 if skips else 1 : -1]]
-    out, value, reduction, added = _result(source, lines[-1], group, where)
+    out, value, reduction, added = _result(lines[-1], group, where)
     _check_out(source, loop, out, rows[1], made=not added)
     around: cst.CSTNode = function_around(source, loop) or source.module
     sizes = names_of(cst.parse_expression(rows[1]))
@@ -252,7 +253,7 @@ class _Rows:
         return NotEditable(f"whether {written(node)} at {self._where} treats each row by itself is not certain")
 
 
-def _result(source: Source, line: cst.CSTNode, group: Group, where: str) -> tuple[str, cst.BaseExpression, str, bool]:
+def _result(line: cst.CSTNode, group: Group, where: str) -> tuple[str, cst.BaseExpression, str, bool]:
     """Return the table of results, the rows, ``sum`` or ``mean``, and whether they are added to what there was."""
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         line = line.body[0]
@@ -335,7 +336,7 @@ EDITS = (
     Edit(
         "groups-at-once",
         "Sum the rows of all groups at once",
-        ("cpu/tiny-operators", "cpu/element-loop", "kernels/for-loop-indexing"),
+        ("cpu/separate-turns", "cpu/tiny-operators", "cpu/element-loop", "kernels/for-loop-indexing"),
         _make,
     ),
 )

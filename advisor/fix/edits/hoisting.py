@@ -12,11 +12,12 @@ from advisor.fix.arguments import place
 from advisor.fix.code import calls_in, line_before, unused_name, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _ENTRIES = (".items()", ".keys()", ".values()", ".state_dict()", ".named_parameters()", ".named_buffers()")
-_REPLACING = re.compile(r"load_state_dict|\.to\(|\.data\s*=|\.step\(|register_")
+_REPLACING = regex(r"load_state_dict|\.to\(|\.data\s*=|\.step\(|register_")
 _FACTORIES = ("zeros", "ones", "full", "empty", "arange", "eye")
-_DEVICE = re.compile(r"[\w.]*\bdev(ice)?|[\w.]+\.device|[\"']cuda(:\d+)?[\"']|torch\.device\(.*\)", re.IGNORECASE)
+_DEVICE = regex(r"[\w.]*\bdev(ice)?|[\w.]+\.device|[\"']cuda(:\d+)?[\"']|torch\.device\(.*\)", re.IGNORECASE)
 
 
 def _once(request: Request) -> Iterator[Change]:

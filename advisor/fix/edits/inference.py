@@ -22,9 +22,10 @@ from advisor.fix.code import (
 )
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Source
+from advisor.regex import regex
 
-_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
-_TRAINS = re.compile(r"(^|[._])(train|fit|learn|finetune|adapt)", re.IGNORECASE)
+_OFF = regex(r"no_grad|inference_mode|set_grad_enabled")
+_TRAINS = regex(r"(^|[._])(train|fit|learn|finetune|adapt)", re.IGNORECASE)
 _SETTING = (
     "eval", "train", "to", "cpu", "cuda", "half", "float", "double", "bfloat16", "parameters", "named_parameters", "buffers",
     "named_buffers", "state_dict", "load_state_dict", "modules", "named_modules", "children", "requires_grad_", "compile",

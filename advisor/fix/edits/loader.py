@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -10,13 +9,14 @@ import libcst as cst
 from advisor.fix.arguments import set_all, set_to, value_of
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Source
+from advisor.regex import regex
 from advisor.results.analysis import Setting
 
 NAMES = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 POSITIONS = {"num_workers": 5, "pin_memory": 7}
 """Positions of arguments in DataLoader's signature; ``persistent_workers`` is by keyword alone."""
 _MOST = 16
-_COUNT = re.compile(r"num_workers=(\d+)")
+_COUNT = regex(r"num_workers=(\d+)")
 
 
 def _loaders(request: Request, name: str) -> Iterator[Setting]:

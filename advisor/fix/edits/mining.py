@@ -13,10 +13,11 @@ from advisor.fix.arguments import place
 from advisor.fix.code import function_around, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible, loops_at
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _ITEM = r"(?:\.unsqueeze\(0\)|\.reshape\(1\)|\.view\(1\))?"
 _NAME = r"[A-Za-z_]\w*"
-_COUNT = re.compile(rf"{_NAME}\.(size\(0\)|shape\[0\])|len\({_NAME}\)")
+_COUNT = regex(rf"{_NAME}\.(size\(0\)|shape\[0\])|len\({_NAME}\)")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _at_once(source: Source, loop: cst.For) -> list[Piece]:
         raise NotEditable(f"the loop at {where} is not over rows for certain")
     if "#" in source.text[source.start(loop) : _line_end(source, loop)]:
         raise NotEditable(f"a comment stands in the loop at {where}")
-    found = [_hardest(source, line, counted, where) for line in loop.body.body]
+    found = [_hardest(line, counted, where) for line in loop.body.body]
     names = [each.name for each in found]
     if len(set(names)) != len(names):
         raise NotEditable(f"the loop at {where} appends to one list twice")
@@ -95,7 +96,7 @@ def _given(around: cst.CSTNode, name: str) -> list[str]:
     ]
 
 
-def _hardest(source: Source, line: cst.CSTNode, counted: str, where: str) -> Hardest:
+def _hardest(line: cst.CSTNode, counted: str, where: str) -> Hardest:
     """Read ``far.append(dist[i][mask[i]].max().unsqueeze(0))``."""
     i = re.escape(counted)
     match = re.fullmatch(
@@ -164,7 +165,7 @@ EDITS = (
     Edit(
         "hardest-at-once",
         "Look for the hardest pairs of all rows at once",
-        ("cpu/tiny-operators", "cpu/element-loop", "kernels/for-loop-indexing"),
+        ("cpu/separate-turns", "cpu/tiny-operators", "cpu/element-loop", "kernels/for-loop-indexing"),
         _make,
     ),
 )

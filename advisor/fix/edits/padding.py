@@ -13,11 +13,12 @@ from advisor.fix.code import functions, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.edits.loader import NAMES
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _FACTORIES = tuple(f"torch.{name}" for name in ("full", "zeros", "ones", "empty"))
-_FIXED = re.compile(r"torch\.compile|jit\.script|torch\.export|onnx|mark_static|CUDAGraph")
+_FIXED = regex(r"torch\.compile|jit\.script|torch\.export|onnx|mark_static|CUDAGraph")
 """Words of a file whose shapes may have to stay."""
-_CONVERTED = re.compile(r"^\w+\.(?:tensor|as_tensor|from_numpy|LongTensor|FloatTensor)\((\w+)(?:,dtype=[\w.]+)?\)$")
+_CONVERTED = regex(r"^\w+\.(?:tensor|as_tensor|from_numpy|LongTensor|FloatTensor)\((\w+)(?:,dtype=[\w.]+)?\)$")
 
 
 def _make(request: Request) -> Iterator[Change]:

@@ -12,13 +12,14 @@ from advisor.fix.arguments import is_literal, place
 from advisor.fix.code import called, calls_in, function_around, functions, imported, indent_of, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
+from advisor.regex import regex
 
 _KEPT = 4
 """Results that are kept: those of the graphs of training, validation and test, and one to spare."""
-_RANDOM = re.compile(
+_RANDOM = regex(
     r"rand|normal_\(|torch\.normal|uniform|bernoulli|multinomial|dropout|shuffle|sample|seed|poisson|generator"
 )
-_COMPILED = re.compile(r"inference_mode|torch\.compile|jit\.script|jit\.trace|DataParallel|CUDAGraph|cuda\.graph")
+_COMPILED = regex(r"inference_mode|torch\.compile|jit\.script|jit\.trace|DataParallel|CUDAGraph|cuda\.graph")
 """Words of a file in which what is kept may be used otherwise than it was made, or by several threads."""
 _PLAIN = (
     "len", "int", "float", "bool", "range", "max", "min", "abs", "tuple", "enumerate", "zip", "isinstance", "ValueError",
@@ -27,12 +28,12 @@ _FACTORIES = (
     "zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "arange", "eye", "cat", "stack",
 )  # fmt: skip
 _MADE = tuple(f"torch.{name}" for name in _FACTORIES)
-_PREPARES = re.compile(
+_PREPARES = regex(
     r"\b(?:unique|unique_consecutive|argsort|sort|nonzero|bincount|histc|coalesce|searchsorted|sparse_coo_tensor)\("
 )
 """Operators without gradients, or of indices: what they are given is data, and no parameter that an optimizer changes."""
 _SHARED = "cpu/repeated-function"
-_NUMBER = re.compile(r"len\(\w+\)|\w+\.(?:size\(-?\d+\)|shape\[-?\d+\]|num_nodes|numel\(\))")
+_NUMBER = regex(r"len\(\w+\)|\w+\.(?:size\(-?\d+\)|shape\[-?\d+\]|num_nodes|numel\(\))")
 _STATEMENTS = matchers.OneOf(
     matchers.FunctionDef(), matchers.ClassDef(), matchers.Lambda(), matchers.Global(), matchers.Nonlocal(), matchers.Yield(),
     matchers.Await(), matchers.Import(), matchers.ImportFrom(), matchers.With(), matchers.Del(), matchers.NamedExpr(),

@@ -13,10 +13,11 @@ from advisor.fix.arguments import place
 from advisor.fix.code import function_around, indent_of, torch_name, written
 from advisor.fix.edit import Change, Edit, Request, changed, first_possible
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
+from advisor.regex import regex
 
 _REDUCE = ("torch.distributed.all_reduce", "torch.distributed.distributed_c10d.all_reduce")
-_PARAMETERS = re.compile(r"[\w.]+\.(?:named_)?parameters\(\)")
-_PARTS = re.compile(r"([A-Za-z_]\w*)(\.grad\.data|\.grad|\.data)")
+_PARAMETERS = regex(r"[\w.]+\.(?:named_)?parameters\(\)")
+_PARTS = regex(r"([A-Za-z_]\w*)(\.grad\.data|\.grad|\.data)")
 _IN_PLACE = {"div_": "/=", "mul_": "*="}
 
 

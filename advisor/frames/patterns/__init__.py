@@ -8,7 +8,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
-from advisor.frames.patterns.tree import Pairs, join
+from advisor.frames.patterns.tree import Pairs, join, spread
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, union
 from advisor.timeline.calls import BACKWARD
@@ -30,7 +30,8 @@ SCHEMA = Schema(
         text("kind", "attention (computed in steps), loop (over an index), repeat (of the same operators at one line), conv-bias "
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
              "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
-             "copied-cache (of keys and values, with each token), no-cache (of these: products whose rows grow from token to "
+             "copied-cache (of keys and values, with each token), reordered-copies (of keys and values of a source, with each "
+             "token of a beam search: they are equal in all beams), no-cache (of these: products whose rows grow from token to "
              "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
              "unused-gradients (backward work behind the last gradient that an optimizer uses), unread-gradients (of parameters "
              "that nothing updates), dense-embedding (a gradient of "
@@ -42,15 +43,20 @@ SCHEMA = Schema(
              "triangle "
              "of ones, that are summed; on the CPU), diagonal (a matrix, in products or in a distribution; on the CPU), "
              "cumulative-loop (each turn reduces a longer part; on the CPU), fourier-convolution (with sines and cosines; on the "
-             "CPU), repeated-copy (of numbers that what takes them "
+             "CPU), separable-window (a convolution by one constant window in two or three dimensions at once; on the CPU), "
+             "integer-product (of matrices; on the CPU), repeated-copy (of numbers that what takes them "
              "could take once), repeated-rows (that are put together for a layer), copied-buffer "
              "(to add a few rows), product-order (of matrices: two thin ones are multiplied out before a "
-             "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), one-hot-loss (such "
+             "third), product-chain (a product that only another one takes, where the other order takes far fewer multiplications; "
+             "on the CPU), long-gram (the Gram matrix of a tall matrix, whose powers multiply it), "
+             "one-hot (a matrix of zeros with a one in each row, which is multiplied), one-hot-loss (such "
              "a matrix picks log-probabilities), enlarged (a pointwise layer over "
              "more positions than in the other order), gathered (a layer over rows that are gathered several times each), "
              "constant-matrix (a large square one, which multiplies a few columns), "
-             "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (a large tensor "
-             "is computed, and a small part of it taken), unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
+             "repeated-backward (a backward pass that runs nodes of a graph again), jacobian (by a pass for each element of the "
+             "outputs), late-pick (a large tensor "
+             "is computed, and a small part of it taken), doubtful-pick (the same of one that may be read later), "
+             "unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
              "inputs that are known), growing-prefix (on the CPU, of a known sequence, which goes through a "
              "causal model by itself), growing-history (on the CPU, which goes through one in each turn of a loop that makes it "
              "longer), "
@@ -63,7 +69,9 @@ SCHEMA = Schema(
              "saw rows), padded-rows (the same of a batch padded to a fixed width, far beyond the longest; on a GPU), label-part "
              "(of an image, which a pipeline prepares and encodes again for each label), attention-copy (of "
              "queries, keys or values, before a fused attention), fft-shift (of an array by half of its size, beside a Fourier "
-             "transform, where another order of the data spares it), reducer (DDP's, of one gradient), uncached-prefix (of "
+             "transform, where another order of the data spares it), full-transform (Fourier transforms of real numbers there and "
+             "back, all of the spectrum, of which the real part is used), quantized-again (dequantized by one int8 operator's "
+             "side and quantized for the next; on the CPU), reducer (DDP's, of one gradient), uncached-prefix (of "
              "prompts that begin with the same tokens, where `advisor record` saw them: a decoder's operators on their places), "
              "rebuilt (a mask, bias or table of positions, of nothing but numbers, as before), shrunk-late (pointwise operators on "
              "an image that is then resized or pooled to half of its positions or fewer), weight-penalty (squares, absolute values "
@@ -87,33 +95,42 @@ SCHEMA = Schema(
         integer("repeats", "", "turns of a loop, of an unrolled-cell, of a growing-prefix, of a growing-history or of "
                 "separate-layers; "
                 "parameters of a copied-model or a weight-penalty; heads of separate-heads; different "
-                "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients that "
+                "turns of a class-loop; experts of a layer; no-cache: tokens of a sequence that it computes; turns of a search "
+                "with reordered-copies; gradients that "
                 "nothing uses, behind the last that is used, or unread; indices that read an embedding "
                 "between two steps; weights for an output of a convolution; places that "
                 "are read of a full-sort; quantiles of a quantile-sort; copies of an expanded; slices "
                 "of a repeated-slicing; pairwise, ordered-pairs: how often what it is made of would go into it; width of a "
-                "diagonal; turns of a cumulative-loop; frames of a fourier-convolution; "
+                "diagonal; turns of a cumulative-loop; frames of a fourier-convolution; taps of a separable-window; "
+                "multiplications of an integer-product; "
                 "repeated-copy: how often each "
                 "number is in it; copied-buffer: rows that are kept; one-hot, one-hot-loss: indices; rows "
-                "that are gathered; columns that a constant-matrix multiplies; "
-                "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
+                "that are gathered; columns that a constant-matrix or a product-chain multiplies; "
+                "repeated-backward, jacobian: passes that run these nodes; long side of a long-gram; "
+                "rows that an unmerged-adapter multiplies; rows of a batch of "
                 "uneven-rows or padded-rows; parts of the image of a label-part; copies of an attention-copy; dimensions of an "
-                "fft-shift; prompts of an uncached-prefix; times in the step that the same is rebuilt; train-mode: dropouts "
+                "fft-shift; transforms of a full-transform; "
+                "prompts of an uncached-prefix; times in the step that the same is rebuilt; train-mode: dropouts "
                 "beside it that do nothing, as their rate is 0; layers of separate-projections; NULL for other kinds"),
-        integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
+        integer("length", "", "rows of reordered-copies or of a jacobian's outputs; short side of a long-gram; "
+                "operators in one turn of a loop, or "
+                "that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
                 "pairwise: "
                 "numbers of a pair that are summed; ordered-pairs: numbers that are compared; of all matrices of a diagonal; "
-                "of the longest part of a cumulative-loop; of a frame of a fourier-convolution; repeated-rows: columns that the "
+                "of the longest part of a cumulative-loop; of a frame of a fourier-convolution; that a "
+                "separable-window is laid over; that an integer-product sums for one of its own; repeated-rows: columns that the "
                 "layer takes; copied-buffer: rows "
                 "that are "
-                "new; inner dimension of a product-order; one-hot, one-hot-loss: classes; rows that are gathered from; rows of a "
+                "new; inner dimension of a product-order or a product-chain; "
+                "one-hot, one-hot-loss: classes; rows that are gathered from; rows of a "
                 "constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; positions of the longest "
                 "growing-prefix or growing-history; elements of a weight of "
                 "separate-layers or separate-heads; rank of an unmerged-adapter; elements that a class-loop compares or an "
-                "fft-shift moves; of the parameters of a weight-penalty; places of each of uneven-rows or padded-rows; tokens of "
+                "fft-shift moves or the largest full-transform takes; of what is quantized-again; "
+                "of the parameters of a weight-penalty; places of each of uneven-rows or padded-rows; tokens of "
                 "an uncached-prefix; elements of what is rebuilt; rows that separate-projections multiply; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding what a sparse gradient and its "
              "step, which are counted in lookups, do not take (in the middle of the price), of a long-convolution what Fourier "
@@ -121,11 +138,12 @@ SCHEMA = Schema(
              "selection does not, of a repeated-slicing the time without the slices' own parts of their gradients, of "
              "repeated-rows what a layer for each part does not, of pairwise what a product does not, of ordered-pairs what a "
              "sort does not, of a diagonal what its numbers do not, of a cumulative-loop what one pass does not, of a "
-             "fourier-convolution what a transform does not, of a "
-             "product-order or an "
+             "fourier-convolution what a transform does not, of a separable-window what one pass for each dimension does not, of "
+             "an integer-product what casts and a product of floats do not, of a "
+             "product-order, a product-chain or an "
              "enlarged what the other order does not, of a one-hot what a lookup does not, of a "
              "one-hot-loss all but the gradient's zeros, of a gathered what the other order does not, "
-             "of a late-pick what is not taken, of "
+             "of a late-pick or a doubtful-pick what is not taken, of "
              "an unrolled-cell what the whole layer does not, of a growing-prefix what one call on the longest does "
              "not, of a growing-history all but what operators take at one position, "
              "of a copied-model what is not copying of numbers, of separate-layers or separate-heads what a batched product "
@@ -134,6 +152,8 @@ SCHEMA = Schema(
              "uncached-prefix its share of the width, likewise, and of padded-rows what of it goes where widths are rounded up to "
              "a few, of a shrunk-late the positions that go, of a weight-penalty what a step does not take to add its gradient, "
              "of separate-projections what one product of all columns does not take of all but the first, "
+             "of a jacobian all passes but those of one row, or what vmap does not take, of a long-gram "
+             "what the short side does not take, "
              "of fresh-memory what mapping pages and giving them back is reckoned to take; NULL for other kinds"),
         real("padding", "share", "of the places of a batch of uneven-rows what is padding, of the width of padded-rows what no row "
              "reaches, on average of the first batches; NULL for other kinds", "advisor record"),
@@ -150,18 +170,23 @@ SCHEMA = Schema(
              "recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
-             "product-order: alone, or added to another matrix; weight-norm: weight norm or spectral norm; "
+             "product-order: alone, or added to another matrix; product-chain: outer products, or "
+             "products; separable-window: ones (which the program makes), or constant (without a gradient); integer-product: the "
+             "type; jacobian: blocks (of each row, which alone are used) or whole; weight-norm: weight norm or spectral norm; "
              "unmerged-adapter: in the layer's type, or in another type; "
              "attention, on the CPU: plain, masked, or what it is not fused with there (dropout, bias-gradient); "
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; one-hot-loss: log_softmax, softmax and "
-             "log, or cross_entropy, which take it; gathered: the operator that gathers; enlarged: upsampled or repeated before, "
-             "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
-             "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes "
-             "the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, between transforms, or "
-             "before and behind a filter; rebuilt: the operators that build it; weight-penalty: squares, absolute values, norms or "
-             "means (of squares or absolute values); separate-projections: queries, keys and values, two of "
+             "log, or cross_entropy, which take it; gathered: the operator that gathers, or joined: columns, of which some are "
+             "gathered; enlarged: upsampled or repeated before, averaged or sliced behind; repeated-backward: summed (gradients "
+             "are added up), same (gradient of one output), "
+             "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick, doubtful-pick: the "
+             "operator that takes the part; attention-copy: contiguous, or repeated heads; fft-shift: around a transform, "
+             "between transforms, or before and behind a filter; rebuilt: the operators that build it; weight-penalty: "
+             "squares, absolute values, norms, "
+             "means (of squares or absolute values) or distances (squares of "
+             "differences from other weights); separate-projections: queries, keys and values, two of "
              "these, keys and values, or gate and up"),
     ),
 )  # fmt: skip
@@ -331,6 +356,26 @@ def _forward_again(context: Context, mask: Bools) -> Spans:
     return union(begin[chosen], end[chosen])
 
 
+def _behind(context: Context, mask: Bools) -> tuple[Ints, Ints]:
+    """Segments in which what operators made is given back, each beside those of the operators of its row."""
+    patterns = context.once(find)
+    frees = np.repeat([found.freed for found in patterns.kinds], [len(found) for found in patterns.kinds])
+    mask = mask & frees.astype(np.bool_)
+    given, ops = (pairs.where(mask[pairs.row]) for pairs in (patterns.idle, patterns.ops))
+    owned = np.flatnonzero(context.ledger.through(*OWNED))
+    owned = owned[np.argsort(context.ledger.row[owned], kind="stable")]
+    first, last = (np.searchsorted(context.ledger.row[owned], ops.index, side=side) for side in ("left", "right"))
+    hits = spread(first, last)
+    made = Pairs(ops.row[hits.row], owned[hits.index])
+    low, high = (np.searchsorted(made.row, given.row, side=side) for side in ("left", "right"))
+    both = spread(low, high)
+    return given.index[both.row], made.index[both.index]
+
+
+def _failed(context: Context) -> dict[str, Exception]:
+    return context.once(find).failed
+
+
 FRAME = Frame(
     SCHEMA,
     build,
@@ -340,5 +385,7 @@ FRAME = Frame(
     spares=_forward_again,
     encloses=_inside,
     returns=_returns,
+    behind=_behind,
+    failed=_failed,
     slow=True,
 )

@@ -6,9 +6,8 @@ more, a scaling and an addition, and where the adapter is of another type than t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.operands import keys, with_python
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
@@ -32,8 +31,7 @@ _REACH = 6
 PASS, SUM, OTHER, PRODUCT = range(4)
 
 
-@dataclass(eq=False)
-class Calls:
+class Calls(Struct, eq=False):
     """Calls of the forward pass that are no views, in order.
 
     *role* is the part that each can have, *size* the elements of its largest operand, *small* those of the second largest,
@@ -53,8 +51,7 @@ class Calls:
     kind: Ints
 
 
-@dataclass(eq=False)
-class _Adapter:
+class _Adapter(Struct, eq=False):
     """Places of an adapter among the calls: of its first product, of the layer's, and of all that goes."""
 
     down: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, largest, size_of, spread
 from advisor.intervals import Bools, Ints, coded, fetch
@@ -31,8 +30,7 @@ _AVERAGES = frozenset({"aten::mean", "aten::sum"})
 _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
 
 
-@dataclass(eq=False)
-class OnCpu:
+class OnCpu(Struct, eq=False):
     """Rows of `ops` that a fused operator makes needless, those of them that are the products'; bytes of the scores, and a word."""
 
     ops: Pairs

@@ -6,19 +6,18 @@ statistics of batch norms, but also tables, windows and filters, which are the s
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.cpu import main_thread
 
 _FORWARD = "DistributedDataParallel.forward"
 _FLATTEN, _UNFLATTEN = "aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"
-_BROADCAST = re.compile(r"^(?:c10d::_?broadcast|(?:gloo|mpi|ucc):broadcast)")
+_BROADCAST = regex(r"^(?:c10d::_?broadcast|(?:gloo|mpi|ucc):broadcast)")
 _COPY = "aten::copy_"
 
 

@@ -6,21 +6,20 @@ inference, and of frozen layers, it keeps none.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 
-_LAYER = re.compile(
+_LAYER = regex(
     r"^aten::(?:(?P<second>linear|conv[123]d|conv_transpose[123]d|convolution|_convolution)"
     r"|(?P<third>addmm|_addmm_activation)|(?P<fourth>_native_multi_head_attention))$"
 )
 """Operators with a weight, by the first operand that may be one: those before it are a bias and what comes in."""
 _FIRST = {"second": 1, "third": 2, "fourth": 3}
-_CONVERSION = re.compile(r"^aten::(?:to|_to_copy)$")
+_CONVERSION = regex(r"^aten::(?:to|_to_copy)$")
 _TO = (b"c10::BFloat16", b"c10::Half")
 
 

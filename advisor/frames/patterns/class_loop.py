@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.comparisons import Compared, Items, hulls
 from advisor.frames.patterns.dense_embedding import MILLION
@@ -39,8 +39,7 @@ _SUM, _PASS = (2.0, 4.0), (0.3, 4.0)
 _GPU_CALL, _GPU_BYTE = 10_000.0, 1 / 400
 
 
-@dataclass(eq=False)
-class _Loop:
+class _Loop(Struct, eq=False):
     """A loop: its first item and the one behind its last, its first comparison, classes and rounds, the elements that are compared,
     whether with labels (else with edges), and the items that it owns."""
 

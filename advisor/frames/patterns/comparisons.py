@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.operands import keys
 from advisor.frames.patterns.tree import Tree, size_of
 from advisor.intervals import Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.operator_names import moves_no_data
 
 _COMPARES = frozenset(f"aten::{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
-_REDUCES = re.compile(
+_REDUCES = regex(
     r"^aten::(?:(?:nan)?sum|(?:nan)?mean|any|all|count_nonzero|amax|amin|max|min|std|var|prod|dot|norm|linalg_vector_norm"
     r"|logsumexp)$"
 )
-_SELECTS = re.compile(r"^aten::(?:index|masked_select|nonzero|argwhere|_?index_put(?:_impl)?_?)$")
-_FILLS = re.compile(r"^aten::(?:masked_fill_?|where)$")
+_SELECTS = regex(r"^aten::(?:index|masked_select|nonzero|argwhere|_?index_put(?:_impl)?_?)$")
+_FILLS = regex(r"^aten::(?:masked_fill_?|where)$")
 """Writes by a mask: a lookup where the mask is of a class, the end of a sequence where it is of an order."""
-_ARITHMETIC = re.compile(
+_ARITHMETIC = regex(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|pow|square|sqrt|abs|neg|exp|log|log1p|sigmoid|tanh|clamp|clamp_min|clamp_max|clip"
     r"|maximum|minimum|remainder|floor_divide|reciprocal)_?$"
 )
-_BESIDE = re.compile(
+_BESIDE = regex(
     r"^aten::(?:eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+|__\w+__|to|_to_copy|copy_|clone|contiguous|float|zeros|zeros_like|ones"
     r"|ones_like|full|full_like|new_\w+|fill_|zero_|stack|cat|item|is_nonzero|isnan|isfinite|nan_to_num|argmax|index_select|tensor"
     r"|lift_fresh|type_as)$"
 )
 """Other operators of a turn that are gone, or stand once, where all classes are counted at once."""
-_OWN_WORK = re.compile(
+_OWN_WORK = regex(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|baddbmm|mv|einsum|_?conv\w*|embedding\w*|lstm|gru|rnn_\w+|\w+_cell|(?:native_)?\w+_norm"
     r"|scaled_dot_product_attention|\w*_loss\w*|binary_cross_entropy\w*|rand\w*|normal_?|multinomial|bernoulli_?|dropout"
     r"|\w+_dropout|sort|argsort|topk|median|quantile|nanmedian|unique\w*|_unique2?|cdist|linalg_(?!vector_norm)\w+|cholesky\w*"
@@ -39,8 +38,8 @@ _OWN_WORK = re.compile(
     r"|^torchvision::|^triton_|^Torch-Compiled|Function$"
 )
 """Layers, losses, draws, orders: a turn's own work for its class. The classes are then no matter of one call."""
-_JOINS = re.compile(r"^aten::(?:logical_\w+|bitwise_\w+|__(?:and|or|xor)__)$")
-_WRITES = re.compile(r"^aten::(?:_?index_put_?|masked_fill_|copy_|scatter_|masked_scatter_)$")
+_JOINS = regex(r"^aten::(?:logical_\w+|bitwise_\w+|__(?:and|or|xor)__)$")
+_WRITES = regex(r"^aten::(?:_?index_put_?|masked_fill_|copy_|scatter_|masked_scatter_)$")
 LEAST = 6
 """Classes from which on a loop is one: a few thresholds are written out by hand."""
 _SMALLEST = 64
@@ -50,8 +49,7 @@ _GAP = 60
 _MOST = 500_000
 
 
-@dataclass(eq=False)
-class Compared:
+class Compared(Struct, eq=False):
     """Comparisons of large tensors with one number, in order: place among the items, group, elements, code of the number (-1:
     of a tensor), the number."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
 
 from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 
-_CONVOLUTION = re.compile(r"^aten::(?:conv[123]d|conv_transpose[123]d)$")
+_CONVOLUTION = regex(r"^aten::(?:conv[123]d|conv_transpose[123]d)$")
 _ADDS = frozenset({"aten::add_", "aten::add"})
-_SUMS = re.compile(r"^aten::sum$|bias")
+_SUMS = regex(r"^aten::sum$|bias")
 # Between the two stand at most the count of batches seen and casts.
 _MOST_BETWEEN = 4
 

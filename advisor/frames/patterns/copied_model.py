@@ -16,13 +16,14 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, spre
 from advisor.frames.patterns.unused_gradients import backward_passes
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.timeline.ledger import OWNED
 
-_DEEP = re.compile(r"^(?:__deepcopy__|_?deepcopy\w*)$")
-_STORED = re.compile(r"^(?:__deepcopy__|_deepcopy|clone)$")
+_DEEP = regex(r"^(?:__deepcopy__|_?deepcopy\w*)$")
+_STORED = regex(r"^(?:__deepcopy__|_deepcopy|clone)$")
 """Functions of torch/storage.py by which the numbers of a tensor that is no parameter are deep-copied."""
-_LOADS = re.compile(r"^_?load_(?:from_)?state_dict$")
-_SAVES = re.compile(r"^(?:_save_to_)?state_dict$")
+_LOADS = regex(r"^_?load_(?:from_)?state_dict$")
+_SAVES = regex(r"^(?:_save_to_)?state_dict$")
 _FILES = ("copy.py", "torch/nn/modules/module.py", "torch/nn/parameter.py", "torch/_tensor.py")
 _DEEPLY, _LOADED, _SAVED = 1, 2, 3
 _LEAST = 8

@@ -6,7 +6,6 @@ backward pass of both for each.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -16,20 +15,21 @@ from advisor.frames.patterns.operands import leading, numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, alike
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
-_REDUCES = re.compile(
+_REDUCES = regex(
     r"^aten::(?:sum|nansum|mean|prod|logsumexp|amax|amin|max|min|any|all|dot|count_nonzero|cumsum|cumprod)$"
 )
-_COMPUTES = re.compile(
+_COMPUTES = regex(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|baddbmm|einsum|conv\w*|embedding\w*|lstm|gru|rnn_\w+|\w+_cell|scaled_dot_product_attention"
     r"|multinomial|argmax|bernoulli_?|normal_?|item|_local_scalar_dense|cat|stack"
     r"|copy_|fill_|zero_|put_|set_|_?index_(?:put|copy|fill|add)_?|(?:select_|slice_|diagonal_|masked_)?scatter\w*|masked_fill_)$"
 )
 """Operators by which a turn may depend on the one before: it makes, chooses, joins or writes what the next one reduces."""
-_ELEMENTS = re.compile(
+_ELEMENTS = regex(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|remainder|pow|square|sqrt|rsqrt|exp|expm1|exp2|log|log1p|log2|log10|sigmoid"
     r"|logsigmoid|log_sigmoid|tanh|relu6?|gelu|silu|elu|leaky_relu|softplus|sin|cos|abs|neg|reciprocal|round|floor|ceil|sign"
     r"|clamp|clamp_min|clamp_max|clip|where|masked_fill|maximum|minimum|eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+|nan_to_num"
@@ -38,7 +38,7 @@ _ELEMENTS = re.compile(
 """Operators that compute each number for itself: what they give of a part is the part of what they give of all."""
 _CUTS = frozenset({"aten::slice", "aten::narrow"})
 _PICKS = "aten::select"
-_TYPED = re.compile(r"^aten::(?:sum|nansum|mean|prod)$")
+_TYPED = regex(r"^aten::(?:sum|nansum|mean|prod)$")
 """Reductions whose second input is a type where they have two, and the dimensions where they have more."""
 LEAST = 16
 """Turns from which on it is a loop."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +10,7 @@ from advisor.frames.patterns.table_gradients import Group, Lookup, table_gradien
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, summed
+from advisor.regex import regex
 
 Floats = npt.NDArray[np.float64]
 MILLION = 1_000_000
@@ -31,7 +30,7 @@ _READ_NS = {True: 1.0, False: 0.01}
 _SLOWEST_NS = (40, 2)
 """ns for a row and for each of its numbers that a lookup takes at most: twice what was measured. Longer ones waited for a core."""
 _CALL_NS = 20_000
-_CLASS = re.compile(r"#(\w+)")
+_CLASS = regex(r"#(\w+)")
 
 
 def dense_embeddings(tree: Tree) -> Occurrences | None:

@@ -6,7 +6,6 @@ covariance is a number of independent ones.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -17,6 +16,7 @@ from advisor.frames.patterns.operands import forward, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, coded, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view, moves_no_data
@@ -24,7 +24,7 @@ from advisor.timeline.operator_names import is_view, moves_no_data
 DISTRIBUTION, PRODUCT = "distribution", "product"
 _DISTRIBUTIONS = "torch/distributions/"
 _PRODUCTS = frozenset({"aten::mm", "aten::matmul", "aten::bmm", "aten::mv"})
-_WRITES = re.compile(r"^aten::\w*[a-z0-9]_$")
+_WRITES = regex(r"^aten::\w*[a-z0-9]_$")
 _MOST = 20_000
 _REACH, _BEHIND = 400, 12
 """Operators behind a diagonal matrix in which a distribution uses it, and a product takes it."""

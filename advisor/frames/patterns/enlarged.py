@@ -8,10 +8,9 @@ there are fewer positions, and the resizing where there are fewer channels.
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import keys, numbers
@@ -19,10 +18,11 @@ from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 
-_UPSAMPLE = re.compile(r"^aten::_?upsample_(?:nearest|nearest_exact|linear|bilinear|bicubic|trilinear)[123]d(?:_aa)?$")
-_CONVOLUTION = re.compile(r"^aten::(?:conv[123]d|convolution)$")
-_POOL = re.compile(r"^aten::(?:adaptive_)?avg_pool[123]d$")
+_UPSAMPLE = regex(r"^aten::_?upsample_(?:nearest|nearest_exact|linear|bilinear|bicubic|trilinear)[123]d(?:_aa)?$")
+_CONVOLUTION = regex(r"^aten::(?:conv[123]d|convolution)$")
+_POOL = regex(r"^aten::(?:adaptive_)?avg_pool[123]d$")
 _CUTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 _MEAN = "aten::mean"
 _TURNS = frozenset(
@@ -34,8 +34,7 @@ _LEAST = 1 << 15
 _MOST, _REACH = 20_000, 200
 
 
-@dataclass(eq=False)
-class _Order:
+class _Order(Struct, eq=False):
     """An operator that changes the number of positions, the layers beside it, and what remains of the time of each (of 1)."""
 
     call: int

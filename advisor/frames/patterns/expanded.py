@@ -7,7 +7,6 @@ inputs: computed before it is expanded, it takes the time of one copy.
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 
@@ -15,15 +14,16 @@ from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.operands import beyond, launched, numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.intervals import Ints, alike
+from advisor.regex import regex
 from advisor.timeline.calls import FORWARD
 
-_ELEMENTS = re.compile(
+_ELEMENTS = regex(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|floor_divide|remainder|pow|square|sqrt|rsqrt|exp|expm1|exp2|log|log1p|log2|log10"
     r"|sigmoid|log_sigmoid|tanh|relu6?|gelu|silu|elu|leaky_relu|softplus|hardtanh|sin|cos|tan|atan|atan2|neg|abs|reciprocal|round"
     r"|floor|ceil|sign|clamp|clamp_min|clamp_max|clip|where|masked_fill|maximum|minimum|eq|ne|lt|le|gt|ge|logical_\w+|nan_to_num"
     r"|lerp|addcmul|addcdiv|erf|erfinv|logit|lgamma|digamma|isclose|isnan|isfinite|softmax|log_softmax)$"
 )
-_MATRICES = re.compile(
+_MATRICES = regex(
     r"^aten::(?:tril|triu|inverse|cholesky|cholesky_inverse|svd|qr|pinverse|matrix_exp|bmm|logdet|det|slogdet"
     r"|linalg_(?:inv|inv_ex|svd|svdvals|eigh?|eigvalsh?|qr|lu|lu_factor|cholesky|cholesky_ex|pinv|matrix_exp|matrix_power|det"
     r"|slogdet|solve|solve_ex|solve_triangular))$"

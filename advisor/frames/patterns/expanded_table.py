@@ -7,9 +7,9 @@ rows of the table gives every number that there can be, and the lookup then pick
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.gathered import GATHERS, Memory, shape_given
@@ -32,8 +32,7 @@ _MOST, _REACH = 20_000, 40
 _NEVER = 1 << 62
 
 
-@dataclass(frozen=True)
-class _Lookup:
+class _Lookup(Struct, frozen=True):
     """A call that looks vectors up: its table, the numbers that it gives, and when they are freed."""
 
     call: int

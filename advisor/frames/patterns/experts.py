@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Occurrences, Tree, join, spread
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 
-_CHOOSES = re.compile(r"^aten::(?:topk|argmax|max)$")
+_CHOOSES = regex(r"^aten::(?:topk|argmax|max)$")
 _LINEAR = "aten::linear"
 _MOST_EXPERTS = 512
 _NEAR = 8
@@ -47,6 +48,8 @@ def dense_experts(tree: Tree) -> Occurrences | None:
     inner = spread(low, high)
     inner = inner.where((tree.sequence[inner.index] >= 0) & ~tree.engine[inner.index])
     own = join(tree.launched(low, high), tree.backward_of(inner, low, high))
+    calls = spread(first, last + 1)
+    calls = join(Pairs(calls.row, items[calls.index]), tree.backward_nodes(inner, low, high))
     chosen = np.array([_chosen(tree, items, dims, chooses, at) for at in gate.tolist()], np.int64)
     return Occurrences(
         kind="dense-experts",
@@ -55,6 +58,7 @@ def dense_experts(tree: Tree) -> Occurrences | None:
         end=tree.host.end[items[last]],
         inside=own,
         own=own,
+        ops=tree.rows_of_ops(calls) if tree.context.cpu_program else NOTHING,
         user=tree.host.around_both(low, items[last], start),
         figures={"repeats": count, "length": chosen, "dims": tree.dims(low)},
     )

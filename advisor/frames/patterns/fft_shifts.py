@@ -10,21 +10,22 @@ each way remains, a pass each in place of one for each dimension.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import around, owned
 from advisor.frames.patterns.transforms import CONJUGATES, Item, Shift, lines
 from advisor.frames.patterns.tree import Occurrences, Tree, size_of
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.roofline import pointwise
 
-_FILTERS = re.compile(r"^aten::(?:mul|multiply|div|divide|true_divide)_?$|^aten::(?:clone|copy_|_to_copy)$")
+_FILTERS = regex(r"^aten::(?:mul|multiply|div|divide|true_divide)_?$|^aten::(?:clone|copy_|_to_copy)$")
 """Operators that give a tensor a window or a scale, or copy it. A sum may be another tensor's."""
-_ALIKE = re.compile(
+_ALIKE = regex(
     rf"^(?:{'|'.join(map(re.escape, pointwise.FORMULAS))})$"
     r"|^aten::(?:_?conj|clone|copy_|_to_copy|index|index_select|gather|take_along_dim|masked_select|masked_fill_?|_?index_put_?"
     r"|index_add_?|index_copy_?|masked_scatter_?|where|cat|concat|stack|repeat|repeat_interleave"
@@ -34,13 +35,12 @@ _ALIKE = re.compile(
     r"|mse_loss|l1_loss|smooth_l1_loss|huber_loss|softmax|_softmax|log_softmax|sqrt_)$"
 )
 """Operators that ask for no neighbours: pointwise ones, and what picks places, puts into them, reduces or multiplies over them."""
-_ENGINE = re.compile(r"^autograd::engine::evaluate_function: RollBackward\d*$")
+_ENGINE = regex(r"^autograd::engine::evaluate_function: RollBackward\d*$")
 _REACH, _BETWEEN = 6, 200
 AROUND, BETWEEN, BOTH = "around a transform", "between transforms", "before and behind a filter"
 
 
-@dataclass(eq=False)
-class _Beside:
+class _Beside(Struct, eq=False):
     """A transform's place among the items, and those of the shifts before and behind it."""
 
     at: int
@@ -48,8 +48,7 @@ class _Beside:
     behind: list[int] = field(default_factory=list)
 
 
-@dataclass(eq=False)
-class _Found:
+class _Found(Struct, eq=False):
     """A shift that is needless, why, and the part of its time that goes."""
 
     item: Item

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
@@ -27,13 +27,18 @@ from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.fft_shifts import fft_shifts
 from advisor.frames.patterns.fourier_convolution import fourier_convolutions
 from advisor.frames.patterns.fresh_memory import fresh_memory
+from advisor.frames.patterns.full_transforms import full_transforms
 from advisor.frames.patterns.gathered import gathered_layers
+from advisor.frames.patterns.gathered_parts import gathered_parts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.growing_history import growing_histories
 from advisor.frames.patterns.growing_prefix import growing_prefixes
+from advisor.frames.patterns.integer_products import integer_products
+from advisor.frames.patterns.jacobian_passes import jacobian_passes
 from advisor.frames.patterns.label_parts import parts_by_label
-from advisor.frames.patterns.late_pick import late_picks
+from advisor.frames.patterns.late_pick import doubtful_picks, late_picks
 from advisor.frames.patterns.long_convolution import long_convolutions
+from advisor.frames.patterns.long_grams import long_grams
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.metric_ranges import metric_ranges
 from advisor.frames.patterns.one_hot import one_hot_products
@@ -42,14 +47,18 @@ from advisor.frames.patterns.ordered_pairs import ordered_pairs
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.pickled_exchange import pickled_exchanges
 from advisor.frames.patterns.prefixes import uncached_prefixes
+from advisor.frames.patterns.product_chains import product_chains
 from advisor.frames.patterns.product_order import product_orders
+from advisor.frames.patterns.quantized_again import quantized_again
 from advisor.frames.patterns.rebuilt import rebuilt_tables
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.reducer import reducers
+from advisor.frames.patterns.reordered_copies import reordered_copies
 from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
+from advisor.frames.patterns.separable_windows import separable_windows
 from advisor.frames.patterns.separate_heads import separate_heads
 from advisor.frames.patterns.separate_layers import separate_layers
 from advisor.frames.patterns.separate_projections import separate_projections
@@ -70,80 +79,92 @@ from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
 
-_FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
-    attention,
-    attention_copies,
-    biased_convolutions,
-    recompute,
-    parts_by_label,
-    created_on_host,
-    sent_back_and_forth,
-    training_mode,
-    dense_experts,
-    copied_cache,
-    without_cache,
-    sampled_on_host,
-    copied_in_compiled_code,
-    unused_gradients,
-    unread_gradients,
-    dense_embeddings,
-    long_convolutions,
-    full_sorts,
-    quantile_sorts,
-    rank_sorts,
-    expanded_copies,
-    repeated_slices,
-    pairwise,
-    ordered_pairs,
-    diagonals,
-    cumulative_loops,
-    fourier_convolutions,
-    repeated_copies,
-    repeated_rows,
-    shifted_buffers,
-    product_orders,
-    one_hot_products,
-    one_hot_losses,
-    enlarged,
-    gathered_layers,
-    expanded_tables,
-    shrunk_late,
-    constant_products,
-    repeated_backward,
-    late_picks,
-    unrolled_cells,
-    growing_prefixes,
-    growing_histories,
-    pickled_exchanges,
-    buffer_syncs,
-    copied_models,
-    separate_heads,
-    separate_layers,
-    separate_projections,
-    class_loops,
-    attached_norms,
-    unmerged_adapters,
-    uneven_rows,
-    fft_shifts,
-    reducers,
-    uncached_prefixes,
-    rebuilt_tables,
-    padded_rows,
-    weight_penalties,
-    cast_weights,
-    fresh_memory,
-    metric_ranges,
+_FINDERS: tuple[tuple[str, Callable[[Tree], Occurrences | None]], ...] = (
+    ("attention", attention),
+    ("attention-copy", attention_copies),
+    ("conv-bias", biased_convolutions),
+    ("recompute", recompute),
+    ("label-part", parts_by_label),
+    ("cpu-created", created_on_host),
+    ("pingpong", sent_back_and_forth),
+    ("train-mode", training_mode),
+    ("dense-experts", dense_experts),
+    ("copied-cache", copied_cache),
+    ("reordered-copies", reordered_copies),
+    ("no-cache", without_cache),
+    ("host-sampling", sampled_on_host),
+    ("compiled-copy", copied_in_compiled_code),
+    ("unused-gradients", unused_gradients),
+    ("unread-gradients", unread_gradients),
+    ("dense-embedding", dense_embeddings),
+    ("long-convolution", long_convolutions),
+    ("full-sort", full_sorts),
+    ("quantile-sort", quantile_sorts),
+    ("rank-sort", rank_sorts),
+    ("expanded", expanded_copies),
+    ("repeated-slicing", repeated_slices),
+    ("pairwise", pairwise),
+    ("ordered-pairs", ordered_pairs),
+    ("diagonal", diagonals),
+    ("cumulative-loop", cumulative_loops),
+    ("fourier-convolution", fourier_convolutions),
+    ("separable-window", separable_windows),
+    ("integer-product", integer_products),
+    ("repeated-copy", repeated_copies),
+    ("repeated-rows", repeated_rows),
+    ("copied-buffer", shifted_buffers),
+    ("product-order", product_orders),
+    ("product-chain", product_chains),
+    ("long-gram", long_grams),
+    ("one-hot", one_hot_products),
+    ("one-hot-loss", one_hot_losses),
+    ("enlarged", enlarged),
+    ("gathered", gathered_layers),
+    ("gathered", gathered_parts),
+    ("expanded-table", expanded_tables),
+    ("shrunk-late", shrunk_late),
+    ("constant-matrix", constant_products),
+    ("repeated-backward", repeated_backward),
+    ("jacobian", jacobian_passes),
+    ("late-pick", late_picks),
+    ("doubtful-pick", doubtful_picks),
+    ("unrolled-cell", unrolled_cells),
+    ("growing-prefix", growing_prefixes),
+    ("growing-history", growing_histories),
+    ("pickled-exchange", pickled_exchanges),
+    ("buffer-sync", buffer_syncs),
+    ("copied-model", copied_models),
+    ("separate-heads", separate_heads),
+    ("separate-layers", separate_layers),
+    ("separate-projections", separate_projections),
+    ("class-loop", class_loops),
+    ("weight-norm", attached_norms),
+    ("unmerged-adapter", unmerged_adapters),
+    ("uneven-rows", uneven_rows),
+    ("fft-shift", fft_shifts),
+    ("full-transform", full_transforms),
+    ("quantized-again", quantized_again),
+    ("reducer", reducers),
+    ("uncached-prefix", uncached_prefixes),
+    ("rebuilt", rebuilt_tables),
+    ("padded-rows", padded_rows),
+    ("weight-penalty", weight_penalties),
+    ("cast-weight", cast_weights),
+    ("fresh-memory", fresh_memory),
+    ("metrics", metric_ranges),
 )
+"""Each kind with what finds it; one may have several."""
+_OF_LOOPS = ("loop", "repeat")
+KINDS = frozenset([kind for kind, _ in _FINDERS]).union(_OF_LOOPS)
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
 
 
-@dataclass
-class Patterns:
+class Patterns(Struct):
     """Occurrences of all patterns as one table: *own* and *partly* pair rows with GPU work, *idle* with segments of the ledger.
 
     *kinds* are the occurrences that each finder found, *ops* and, of them, *replaced* pair rows with those of `ops`,
-    in a program on the CPU.
+    in a program on the CPU. *failed* are kinds of which a finder raised, each with what.
     """
 
     kinds: list[Occurrences]
@@ -155,13 +176,13 @@ class Patterns:
     partly: Pairs
     beside: Pairs
     size: int
+    failed: dict[str, Exception]
 
 
 def find(context: Context) -> Patterns:
     """All patterns of a recording, in the order of the finders."""
     tree = Tree(context)
-    kinds = [found for finder in _FINDERS if (found := finder(tree)) is not None] if tree.host.size else []
-    kinds += loops(tree) if tree.host.size else []
+    kinds, failed = _found(tree) if tree.host.size else ([], {})
     offsets = np.cumsum([0, *(len(occurrences) for occurrences in kinds)])
 
     def renumber(parts: list[Pairs]) -> Pairs:
@@ -173,7 +194,25 @@ def find(context: Context) -> Patterns:
     parts = ("inside", "ops", "replaced", "partly", "beside")
     inside, ops, replaced, partly, beside = (renumber([getattr(found, name) for found in kinds]) for name in parts)
     tree.close()
-    return Patterns(kinds, own, inside, idle, ops, replaced, partly, beside, int(offsets[-1]))
+    return Patterns(kinds, own, inside, idle, ops, replaced, partly, beside, int(offsets[-1]), failed)
+
+
+def _found(tree: Tree) -> tuple[list[Occurrences], dict[str, Exception]]:
+    """Run the finders; one that raises costs its own kind, and no other."""
+    found: list[Occurrences] = []
+    failed: dict[str, Exception] = {}
+    for kind, finder in _FINDERS:
+        try:
+            occurrences = finder(tree)
+        except Exception as error:  # noqa: BLE001  (the verdict of the rules on its kind)
+            failed[kind] = error.with_traceback(None)  # which holds the whole forest
+            continue
+        found += [occurrences] if occurrences is not None else []
+    try:
+        found += loops(tree)
+    except Exception as error:  # noqa: BLE001  (as above)
+        failed |= dict.fromkeys(_OF_LOOPS, error.with_traceback(None))
+    return found, failed
 
 
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:

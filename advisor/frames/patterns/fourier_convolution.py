@@ -10,14 +10,13 @@ import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import numbers, worked
+from advisor.frames.patterns.separable_windows import trained_filters
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.ledger import OWNED
 
 _NAMES = frozenset({"aten::conv1d", "aten::convolution"})
-_BACKWARD = "aten::convolution_backward"
 _LEAST = 128
 """Weights of a filter: shorter transforms return little."""
 _MOST = 50_000
@@ -47,7 +46,7 @@ def fourier_convolutions(tree: Tree) -> Occurrences | None:
     if not len(nodes):
         return None
     ops = worked(tree, Pairs(np.arange(len(nodes)), nodes), backward=np.ones(len(nodes), np.bool_))
-    trained, back = _trained(tree, ops, len(nodes))
+    trained, back = trained_filters(tree, ops, len(nodes))
     row = np.cumsum(~trained) - 1
     ops = ops.where(~trained[ops.row])
     ops = Pairs(row[ops.row], ops.index)
@@ -84,16 +83,3 @@ def _frames(operands: tuple[Shape, ...], texts: list[str] | None) -> tuple[int, 
         return None
     frames = (length + 2 * padding[0] - taps) // stride[0] + 1
     return (batch * frames, taps) if batch * frames > 0 else None
-
-
-def _trained(tree: Tree, ops: Pairs, size: int) -> tuple[Bools, Bools]:
-    """Flag convolutions whose filters have a gradient, and those that have a backward pass."""
-    node = tree.context.op_rows[ops.index]
-    here = tree.codes_of(_BACKWARD.__eq__)[tree.host.name[node]]
-    trained, back = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    row: Ints = ops.row[here]
-    back[row] = True
-    for at, value in zip(row.tolist(), tree.context.op_column(node[here], "concrete").tolist(), strict=True):
-        asked = ((tree.texts(value) or [""])[-1]).lower().strip("[] ").split(",")
-        trained[at] |= len(asked) < 2 or asked[1].strip() != "false"
-    return trained, back

@@ -6,18 +6,17 @@ is then mapped and zeroed when an operator first writes there, and unmapped at t
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.intervals import Ints, distinct, fetch, summed
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.memory import LARGE_BYTES, NS_A_BYTE, behind_frees, instants, lifetimes
 
-_ALLOCATES = re.compile(r"^aten::(?:new_)?empty(?:_like|_strided|_quantized|_permuted)?$|^aten::resize_(?:as_)?$")
+_ALLOCATES = regex(r"^aten::(?:new_)?empty(?:_like|_strided|_quantized|_permuted)?$|^aten::resize_(?:as_)?$")
 """Operators that give memory and write none: the operator around them does."""
 _PAGE, _BEHIND = 4096, 64
 """The library puts what it takes from the system behind a header of its own, and torch asks for multiples of 64 bytes: such a
@@ -32,9 +31,10 @@ _LEAST_NS = 0.03
 _SHORTEST, _LONGER = 0.25, 2.0
 _LONGEST = 6
 """Times as long as alone that giving memory back takes at most, on cores that other programs use as well."""
-_FIRST_WRITE = {None: 2.1, 1: 7.0, 2: 3.5, 3: 2.5, 4: 2.0}
+_FIRST_WRITE = {None: 2.1, 1: 12.0, 2: 3.5, 3: 2.5, 4: 2.0}
 """Times as long as its return to the system that the first write to a page takes at most, by the threads that share the writing;
-the rule's cautious figure is less than half. One thread: 4.3 to 5.5 times (256 MiB on an EPYC in a virtual machine). Many
+the rule's cautious figure is less than half. One thread: 4.3 to 5.5 times alone (256 MiB on an EPYC in a virtual machine); in
+nine programs up to twelve, as caches and the processor's tables of pages lose what they held, and the shortest frees tell. Many
 threads: 0.97 times, by additions of 256 MiB beside divisions in place of as much, in a model's pass on a server."""
 _MANY_THREADS = 1.5
 _MOST = 0.9
@@ -94,6 +94,7 @@ def fresh_memory(tree: Tree) -> Occurrences | None:
         own=NOTHING,
         ops=ops,
         python=back,
+        freed=True,
         figures={
             "bytes": given,
             "part": np.rint((writing + behind) / np.maximum(took + behind, 1) * MILLION).astype(np.int64),

@@ -7,34 +7,36 @@ it gives.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import keys, numbers
 from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import COPIES, PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
+from advisor.regex import regex
 from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.memory import instants
 from advisor.timeline.operator_names import is_view
 
 GATHERS = frozenset({"aten::index_select", "aten::index", "aten::embedding"})
 _AROUND = frozenset({*GATHERS, "aten::repeat_interleave"})
-_ELEMENTS = re.compile(
+_ELEMENTS = regex(
     r"^aten::(?:relu6?|gelu|silu|elu|selu|leaky_relu|softplus|sigmoid|tanh|mish|hardtanh|hardswish|exp|square|neg|abs|add|sub|mul|div"
     r"|clamp|clamp_min|layer_norm|rms_norm|to|_to_copy|contiguous|clone)_?$"
 )
 """Operators on elements, or on rows."""
 _IN_EVALUATION = {"aten::dropout": 2, "aten::batch_norm": 5}
 """Those that are so in evaluation, and the place of the argument that says it."""
-_PARTS = re.compile(r"^aten::(?:slice|select|narrow|unbind|\w*split\w*|chunk|unfold|as_strided|diagonal)$")
+_PARTS = regex(r"^aten::(?:slice|select|narrow|unbind|\w*split\w*|chunk|unfold|as_strided|diagonal)$")
 """Views of fewer elements."""
 _SAME = frozenset({*COPIES, "aten::dropout"})
 """Operators that give what they take, where they allocate nothing."""
+JOINS = "aten::cat"
+"""Operator that joins tensors; several of them may be of one size."""
 _Call = tuple[int, str, tuple[Shape, ...]]
 """A node, its name and its operands."""
 _LEAST = 1 << 16
@@ -49,8 +51,7 @@ _GRADIENT = 2.0
 """Time of a gather's gradient to that of the gather: one where the source had no gradient, and what the layer gives has one."""
 
 
-@dataclass(eq=False)
-class _Gather:
+class Gather(Struct, eq=False):
     """A gather, rows of its source and of what it gives, and the operators that could run on the source."""
 
     call: int
@@ -70,7 +71,7 @@ def gathered_layers(tree: Tree) -> Occurrences | None:
 
     ``repeats`` are the rows that are gathered, ``length`` those of the source, ``part`` is what goes where the layer runs on these.
     """
-    found = _gathers(tree)
+    found = _followed(tree)
     if not found:
         return None
     host, count = tree.host, len(found)
@@ -116,17 +117,24 @@ def gathered_layers(tree: Tree) -> Occurrences | None:
     )
 
 
-def _gathers(tree: Tree) -> list[_Gather]:
-    """Gathers outside of the backward pass of twice the rows of their source or more, which a layer takes."""
+class Gathers(Struct, frozen=True, eq=False):
+    """Gathers outside of the backward pass of twice the rows of a source or more, by call; shape and type of what each gives."""
+
+    given: dict[int, tuple[Gather, Shape, str]]
+    memory: Memory
+
+
+def gathers(tree: Tree) -> Gathers | None:
+    """Find the gathers of a recording; None without any."""
     uses, names = tree.once(Uses), tree.context.names
     nodes = tree.ops(tree.codes_of(GATHERS.__contains__))
     around = uses.nodes[tree.codes_of(_AROUND.__contains__)[tree.host.name[uses.nodes]]]
     nodes = nodes[np.isin(tree.calls[nodes], around)]
     if not 0 < len(nodes) <= _MOST:
-        return []
+        return None
     memory = Memory(tree)
     kinds, of = keys(tree, nodes, "dims", "concrete", "types")
-    given: dict[int, tuple[_Gather, Shape, str]] = {}
+    given: dict[int, tuple[Gather, Shape, str]] = {}
     for call, which in zip(tree.calls[nodes].tolist(), of.tolist(), strict=True):
         name, dims, values, types = kinds[which]
         operands = tree.shapes.operands(dims)
@@ -142,11 +150,19 @@ def _gathers(tree: Tree) -> list[_Gather]:
             continue
         width = source[-1]
         before = source[:-1] if by_index else ()
-        given[call] = _Gather(call, size_of(source) // width, size_of(shape) // width, width, before), shape, word
+        given[call] = Gather(call, size_of(source) // width, size_of(shape) // width, width, before), shape, word
     memory.made = Counter(size_of(shape) for _, shape, _ in given.values())
-    for gather, _, word in given.values():
-        _follow(tree, uses, memory, gather, word)
-    return [given[call][0] for call in sorted(given) if given[call][0].product >= 0]
+    return Gathers(given, memory)
+
+
+def _followed(tree: Tree) -> list[Gather]:
+    """The gathers which a layer takes."""
+    found = tree.once(gathers)
+    if found is None:
+        return []
+    for gather, _, word in found.given.values():
+        _follow(tree, tree.once(Uses), found.memory, gather, word)
+    return [found.given[call][0] for call in sorted(found.given) if found.given[call][0].product >= 0]
 
 
 def shape_given(name: str, operands: tuple[Shape, ...], texts: list[str] | None) -> Shape:
@@ -161,7 +177,7 @@ def shape_given(name: str, operands: tuple[Shape, ...], texts: list[str] | None)
     return (*source[:at], size_of(operands[2]), *source[at + 1 :]) if at < len(source) - 1 else ()
 
 
-def _follow(tree: Tree, uses: Uses, memory: Memory, gather: _Gather, word: str) -> None:
+def _follow(tree: Tree, uses: Uses, memory: Memory, gather: Gather, word: str) -> None:
     """Find the operators that could run on the source: each takes what the one before gave, and nothing else of that size."""
     call, width, chain, pointwise = gather.call, gather.width, list[int](), list[int]()
     for _ in range(_LONGEST):
@@ -171,7 +187,7 @@ def _follow(tree: Tree, uses: Uses, memory: Memory, gather: _Gather, word: str) 
         node, name, operands = taker
         if gather.before and not chain and not pointwise and _of_columns(gather, operands):
             break
-        outputs = _outputs(name, operands, gather.rows, width)
+        outputs = outputs_of(name, operands, gather.rows, width)
         if outputs:
             chain = [*chain, *pointwise, node]
             pointwise = []
@@ -189,13 +205,13 @@ def _follow(tree: Tree, uses: Uses, memory: Memory, gather: _Gather, word: str) 
     gather.kept = _taken_again(uses, gather, gather.chain[0])
 
 
-def _of_columns(gather: _Gather, operands: tuple[Shape, ...]) -> bool:
+def _of_columns(gather: Gather, operands: tuple[Shape, ...]) -> bool:
     """Tell whether an index may have taken columns of each row (x[:, columns]): which dimensions it takes is not recorded."""
     taken = next((shape for shape in operands if size_of(shape) == gather.rows * gather.width), ())
     return len(taken) > len(gather.before) + 1 and taken[: len(gather.before)] == gather.before
 
 
-def _taken_again(uses: Uses, gather: _Gather, first: int) -> bool:
+def _taken_again(uses: Uses, gather: Gather, first: int) -> bool:
     """Tell whether anything besides takes what was gathered, before something else as large is made."""
     size = gather.rows * gather.width
     if gather.outputs == gather.width:
@@ -213,7 +229,7 @@ def _taken_again(uses: Uses, gather: _Gather, first: int) -> bool:
     return False
 
 
-def _outputs(name: str, operands: tuple[Shape, ...], rows: int, width: int) -> int:
+def outputs_of(name: str, operands: tuple[Shape, ...], rows: int, width: int) -> int:
     """Width of what a layer with one weight gives for each row; 0 for other operators."""
     if name not in PRODUCTS or name in ("aten::bmm", "aten::baddbmm"):
         return 0
@@ -251,11 +267,17 @@ def _on_rows(tree: Tree, node: int, name: str, operands: tuple[Shape, ...], widt
     return all(not shape or shape in ((1,), (width,)) for shape in operands[1:])
 
 
-def _taken(call: _Call, size: int) -> int:
+def taken(call: _Call, size: int) -> int:
     """Count the operands of *size* numbers of what computes with them, or takes a part of them."""
     _, name, operands = call
     whole = is_view(name) and not _PARTS.match(name)
     return 0 if whole else sum(size_of(shape) == size for shape in operands)
+
+
+def _only(takers: list[_Call]) -> _Call | None:
+    """Return the one taker of a tensor, or of several of its size what joins them; None for more."""
+    joins = len(takers) > 1 and takers[0][1] == JOINS and len({node for node, _, _ in takers}) == 1
+    return takers[0] if joins or len(takers) == 1 else None
 
 
 class Memory:
@@ -328,20 +350,20 @@ class Memory:
         following = list(uses.behind(call, size, _REACH))
         # What lives on behind the last of them may be taken there.
         end = int(self.host.start[following[-1][0]]) if len(following) == _REACH else _NEVER
-        behind = [one for one in following if _taken(one, size) and not (one[1] in _SAME and not self._kept(one[0]))]
+        behind = [one for one in following if taken(one, size) and not (one[1] in _SAME and not self._kept(one[0]))]
         inside = [one for one in behind if self.host.start[one[0]] < freed]
         known = len(inside) <= _LONGEST and (freed <= end or end == _NEVER)
         left = self._left(behind, inside, size, word, end) if known else []
-        if len(left) == 1:
-            return left[0]
+        if (only := _only(left)) is not None:
+            return only
         for one in inside[:_NEXT]:
-            if _taken(one, size) == 1 and self._released(one[0], freed):
+            if taken(one, size) == 1 and self._released(one[0], freed):
                 return one
         return None
 
     def _left(self, behind: list[_Call], inside: list[_Call], size: int, word: str, end: int) -> list[_Call]:
         """Operands of those *inside* a tensor's life that need not be what one of them gave: each is computed to be taken."""
-        slots = [one for one in behind for _ in range(_taken(one, size))]
+        slots = [one for one in behind for _ in range(taken(one, size))]
         for node, _, _ in reversed(inside):
             freed = self.freed(node, size, word)
             if freed is None or (end < freed and end < _NEVER):
@@ -359,7 +381,7 @@ class Memory:
             dims = [self.tree.shapes.operands(code) for code in self.tree.dims(at).tolist()]
             names = [self.tree.context.names[code] for code in self.host.name[at].tolist()]
             calls = list(zip(at.tolist(), names, dims, strict=True))
-            self._takers[size] = [one for one in calls for _ in range(_taken(one, size))]
+            self._takers[size] = [one for one in calls for _ in range(taken(one, size))]
         takers = self._takers[size]
         if len(takers) != self.made[size]:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -11,12 +10,13 @@ import numpy as np
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
 from advisor.intervals import Bools, Ints, alike, distinct
+from advisor.regex import regex
 
 Shape = tuple[int, ...]
 Operands = tuple[Shape, ...]
 Reader = Callable[[str, Operands], tuple[object, int, int] | None]
 """Reader of a call: a key that those of one sequence share, its length, and the step where the operands tell it (else 0)."""
-_TURNS, _TURNS_ALONE = 5, 8
+LEAST_TURNS, _TURNS_ALONE = 5, 8
 """Lengths in a row, each longer by the same, that are a loop and not chance; and where nothing is seen to be put behind them."""
 # Operator to the positions of the rows and of the weight among its operands, and of the weight's dimension that they share.
 _PRODUCTS = {
@@ -25,17 +25,17 @@ _PRODUCTS = {
     "aten::addmm": (1, 2, 0),
     "aten::mm": (0, 1, 0),
 }
-_EACH_ROW = re.compile(
+_EACH_ROW = regex(
     r"^aten::(?:layer_norm|rms_norm|_?softmax|scaled_dot_product_attention|embedding|bmm|baddbmm|gelu|relu6?|silu|tanh|sigmoid|add|sub|rsub"
     r"|mul|div|pow|rsqrt|mean|masked_fill|where|clone|contiguous|copy|to)_?$"
 )
 """Operators on the rows of a text that a cache leaves one row of: attention asks for one token's, and reads all keys and values."""
-_PICKS = frozenset({"aten::index", "aten::index_select", "aten::gather"})
+PICKS = frozenset({"aten::index", "aten::index_select", "aten::gather"})
 _FEW_ROWS = {True: 8, False: 64}
 """Rows of a product that take as long as one, on a CPU and on a GPU: then the weights' bytes count."""
 _CALL_NS = 5_000
 """An operator's call on the CPU, whatever it computes."""
-_RANKS = (3, 4, 5)
+CACHE_RANKS = (3, 4, 5)
 """Of a cache: sequences, heads, tokens and their width; the first two in one; or keys and values stacked in one."""
 
 
@@ -47,16 +47,16 @@ def copied_cache(tree: Tree) -> Occurrences | None:
     search 8 to 27 % slower, so that its concatenations are left out.
     """
     nodes = tree.ops(tree.codes_of("aten::cat".__eq__)) if not tree.context.training() else tree.host.name[:0]
-    if len(nodes) < _TURNS:
+    if len(nodes) < LEAST_TURNS:
         return None
-    chosen, length, step = growing(tree, nodes, _cache, _TURNS)
+    chosen, length, step = growing(tree, nodes, cache, LEAST_TURNS)
     kept = ~reordered(tree, nodes[chosen])
     return _occurrences(tree, "copied-cache", nodes[chosen[kept]], {"seq_len": length[kept], "length": step[kept]})
 
 
 def reordered(tree: Tree, nodes: Ints) -> Bools:
     """Flag concatenations of a tensor of whose shape another is indexed: as beams are, not as a few rows are drawn of a memory."""
-    picks = tree.ops(tree.codes_of(_PICKS.__contains__))
+    picks = tree.ops(tree.codes_of(PICKS.__contains__))
     operands = [tree.shapes.operands(code) for code in distinct(tree.dims(picks)).tolist()]
     trains = tree.context.training()
     given = {each[:1] for each in operands if each and not _draws(each, unknown=trains)}
@@ -80,12 +80,12 @@ def without_cache(tree: Tree) -> Occurrences | None:
     """
     codes = tree.codes_of(_PRODUCTS.__contains__)
     nodes = tree.ops(codes) if codes.any() and not tree.context.training() else tree.host.name[:0]
-    if len(nodes) < _TURNS:
+    if len(nodes) < LEAST_TURNS:
         return None
     nodes = nodes[tree.host.above(nodes, codes[tree.host.name]) < 0]
     joins = tree.ops(tree.codes_of("aten::cat".__eq__))
-    appended = len(joins) >= _TURNS and len(growing(tree, joins, _appended, _TURNS)[0]) > 0
-    chosen, length, step = growing(tree, nodes, _rows, _TURNS if appended else _TURNS_ALONE)
+    appended = len(joins) >= LEAST_TURNS and len(growing(tree, joins, _appended, LEAST_TURNS)[0]) > 0
+    chosen, length, step = growing(tree, nodes, _rows, LEAST_TURNS if appended else _TURNS_ALONE)
     whole = (length % step == 0) & (length >= 2 * step)
     nodes, tokens, step = nodes[chosen[whole]], length[whole] // np.maximum(step[whole], 1), step[whole]
     few = _FEW_ROWS[tree.context.cpu_program]
@@ -146,9 +146,9 @@ def _occurrences(tree: Tree, kind: str, nodes: Ints, figures: dict[str, Ints]) -
     )
 
 
-def _cache(name: str, operands: Operands) -> tuple[object, int, int] | None:
+def cache(name: str, operands: Operands) -> tuple[object, int, int] | None:
     """Key, length and new tokens of a concatenation along one dimension of a cache; None for others."""
-    return _appended(name, operands) if operands and len(operands[0]) in _RANKS else None
+    return _appended(name, operands) if operands and len(operands[0]) in CACHE_RANKS else None
 
 
 def _appended(name: str, operands: Operands) -> tuple[object, int, int] | None:

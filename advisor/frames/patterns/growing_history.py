@@ -8,7 +8,6 @@ known before the loop are :mod:`advisor.frames.patterns.growing_prefix`'s: one c
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -32,10 +31,11 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
 from advisor.frames.patterns.turns import JOINS, LEAST, owned
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.operator_names import is_view
 
 _SLICE = "aten::slice"
-_RANDOM = re.compile(
+_RANDOM = regex(
     r"^aten::(?:rand(?:n|int)?(?:_like)?|normal_?|uniform_?|bernoulli_?|multinomial|poisson|exponential_?)$"
 )
 _MOST = 200_000

@@ -7,7 +7,6 @@ these results in one call. A loop that generates is none: there the prefix is pu
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +20,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.turns import JOINS, LEAST, owned
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import OP, OPTIMIZER
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
@@ -28,26 +28,26 @@ from advisor.timeline.operator_names import is_view
 _LONGEST = 2000
 """Operators of a turn."""
 _SLICE, _FUSED = "aten::slice", "aten::scaled_dot_product_attention"
-LAYERS = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
+LAYERS = regex(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
 _TWO_WAYS = {"aten::lstm": 7, "aten::gru": 7, "aten::rnn_tanh": 7, "aten::rnn_relu": 7}
 """The place of ``bidirectional`` among the values of a recurrent layer."""
-PRODUCTS = re.compile(r"^aten::(?:linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
-_SOFTMAX = re.compile(r"^aten::_?(?:log_)?softmax$")
-_REDUCES = re.compile(r"^aten::(?:mean|sum|var|std|var_mean|norm|linalg_vector_norm)$")
-_EACH = re.compile(
+PRODUCTS = regex(r"^aten::(?:linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
+_SOFTMAX = regex(r"^aten::_?(?:log_)?softmax$")
+_REDUCES = regex(r"^aten::(?:mean|sum|var|std|var_mean|norm|linalg_vector_norm)$")
+_EACH = regex(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|pow|square|sqrt|rsqrt|exp|neg|abs|sin|cos|where|masked_fill|eq|ne|lt|le|gt|ge"
     r"|minimum|maximum|clamp(?:_min|_max)?|relu6?|gelu|silu|elu|leaky_relu|softplus|tanh|sigmoid|logical_(?:not|and|or)|bitwise_(?:not|and|or)"
     r"|__(?:and|or)__|dropout|layer_norm|rms_norm|embedding|to|_to_copy|type_as|contiguous|clone|float|bool|copy|fill|zero|ones|zeros|full|empty"
     r"|(?:ones|zeros|full|empty)_like|new_(?:ones|zeros|full|empty)|arange|triu|tril|one_hot|is_causal)_?$"
 )
 """Operators that compute of each position alone, and what makes masks and numbers of positions."""
-WRITES = re.compile(
+WRITES = regex(
     r"^aten::(?:copy_|fill_|index_put_?|_index_put_impl_|index_copy_?|index_fill_?|put_|scatter(?:_add)?_?|masked_scatter_?"
     r"|(?:select|slice)_scatter)$"
 )
-_UPDATES = re.compile(r"^aten::(?:_fused_\w+_|_foreach_(?:add|sub|mul|lerp|addcmul|addcdiv|copy)_)$")
+_UPDATES = regex(r"^aten::(?:_fused_\w+_|_foreach_(?:add|sub|mul|lerp|addcmul|addcdiv|copy)_)$")
 """Operators that write parameters, where no mark of an optimizer was recorded."""
-_IN_PLACE = re.compile(r"^aten::(?:add|sub|mul|lerp|addcmul|addcdiv)_$")
+_IN_PLACE = regex(r"^aten::(?:add|sub|mul|lerp|addcmul|addcdiv)_$")
 _SHORT_NS = 200_000
 _BESIDE = 0.7
 """Part that is spared of small operators on one position in each turn, when they run once on all."""
@@ -98,7 +98,7 @@ class Prefixes:
     def times(self) -> Floats:
         """Durations of all operators, in ns."""
         host = self.tree.host
-        return (host.end - host.start)[self.nodes].astype(np.float64)
+        return host.ns(self.nodes).astype(np.float64)
 
     def values(self, place: int, turn: int = -1) -> list[str]:
         """Recorded values of an operator of a turn, of the last one where none is given."""

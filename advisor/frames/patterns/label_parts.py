@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree, spread
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.calls import PYTHON
 
 # Source: transformers/pipelines/zero_shot_object_detection.py. Its preprocess is a generator, which runs the image processor for
 # each candidate label, and the pipeline calls the model with each part that it yields. Other pipelines that cut their input
 # (audio, masks, documents) yield parts that differ.
-_FUNCTION = re.compile(
+_FUNCTION = regex(
     r"transformers/pipelines/zero_shot_object_detection\.py\((?P<line>\d+)\): (?P<name>preprocess|_forward)$"
 )
 # Source: transformers/pipelines/base.py. Pipeline.forward copies the inputs to the device before _forward, and all outputs back.
-_AROUND = re.compile(r"transformers/pipelines/base\.py\(\d+\): forward$")
+_AROUND = regex(r"transformers/pipelines/base\.py\(\d+\): forward$")
 
 
 def parts_by_label(tree: Tree) -> Occurrences | None:

@@ -6,43 +6,48 @@ What works on each element, or on each row, gives the same for the part alone: p
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.lives import DOUBTFUL, GONE, KEPT, Life, judge
 from advisor.frames.patterns.operands import beyond, launched, numbers, worked
+from advisor.frames.patterns.picked_products import Listed, columns, is_product, parts_left, rows_behind
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, alike, distinct
+from advisor.regex import regex
 from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.calls import FORWARD
 from advisor.timeline.context import Context
 from advisor.timeline.memory import instants
 from advisor.timeline.operator_names import is_view
 
-_ELEMENTS = re.compile(
+_ELEMENTS = regex(
     r"^aten::(?:to|_to_copy|clone|contiguous|add|sub|rsub|mul|div|true_divide|floor_divide|remainder|pow|square|sqrt|rsqrt|exp|expm1|log"
     r"|log1p|log2|log10|sigmoid|tanh|relu6?|gelu|silu|elu|leaky_relu|softplus|hardtanh|sin|cos|neg|abs|reciprocal|round|floor|ceil|sign"
     r"|clamp|clamp_min|clamp_max|clip|where|masked_fill|maximum|minimum|eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+|nan_to_num|lerp"
     r"|addcmul|addcdiv|lookup|erf|logit|flip|randn?_like|grid_sampler)_?$"
 )
-_ROWS = re.compile(
+_ROWS = regex(
     r"^aten::(?:softmax|log_softmax|layer_norm|rms_norm|normalize|cumsum|sort|argsort|linear|addmm|mm|matmul)$"
 )
-_NORM = re.compile(r"^aten::(?:linalg_vector_norm|norm)$")
+_NORM = regex(r"^aten::(?:linalg_vector_norm|norm)$")
 """Reductions by which F.normalize divides rows."""
 _LAYER = frozenset({"aten::linear", "aten::addmm", "aten::mm", "aten::matmul"})
 _PICKS = frozenset(
     f"aten::{name}" for name in ("index", "index_select", "gather", "slice", "narrow", "select", "take", "embedding")
 )
-_PARTED = re.compile(r"^aten::(?:unbind|\w*split\w*|chunk|unfold|as_strided|diagonal|expand)$")
+_PARTED = regex(r"^aten::(?:unbind|\w*split\w*|chunk|unfold|as_strided|diagonal|expand)$")
 """Views of another number of elements: what becomes of them is not followed."""
 _CUTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 """Picks that are views: of an image, one for each dimension that is cut."""
-_SILENT = re.compile(r"^(?:aten::)?(?:lift_fresh|detach_?|alias|empty_like|expand_as|is_\w+|result_type|item)$")
-_REDUCES = re.compile(r"^aten::(?:mean|sum|amax|amin|prod|std|var|unbind)$")
+_SILENT = regex(r"^(?:aten::)?(?:lift_fresh|detach_?|alias|empty_like|expand_as|is_\w+|result_type|item)$")
+_READ = frozenset({"aten::resolve_neg", "aten::resolve_conj"})
+"""Views that Python asks for before it reads numbers: numpy(), tolist()."""
+_REDUCES = regex(r"^aten::(?:mean|sum|amax|amin|prod|std|var|unbind)$")
 """Reductions over dimensions that are named, and their parts one by one: of channels, they work on each place by itself."""
 NONE, ELEMENTS, ROWS, PICK, USE, CHANNELS = range(6)
 _LEAST = 1 << 18
@@ -56,18 +61,18 @@ _NEAR = 12
 """Operators before a warp among which its grid is made."""
 
 
-@dataclass(eq=False)
-class _Found:
+class _Found(Struct, eq=False):
     """Operators over a whole tensor, and what is picked of their result."""
 
     chain: list[int]
     picks: list[int]
     share: float
     size: int
+    life: Life
+    becomes: int = GONE
 
 
-@dataclass(eq=False)
-class _Picked:
+class _Picked(Struct, eq=False):
     """Late picks of a recording in the order of time, and the operators that Python calls in it by thread and time; *shaped*: their
     shapes were recorded."""
 
@@ -82,9 +87,18 @@ def late_picks(tree: Tree) -> Occurrences | None:
     ``part`` is what is not taken. A tensor whose size appears among the operands of any other operator of the step counts as
     used whole.
     """
+    return _picks(tree, "late-pick", GONE)
+
+
+def doubtful_picks(tree: Tree) -> Occurrences | None:
+    """The same of tensors that the next turn may go on with, or Python may read: nothing shows that they are thrown away."""
+    return _picks(tree, "doubtful-pick", DOUBTFUL)
+
+
+def _picks(tree: Tree, kind: str, becomes: int) -> Occurrences | None:
     picked = tree.context.once(_picked_late)
-    found = [one for one in picked.found if one.size >= _LEAST]
-    return _occurrences(tree, found, picked.nodes) if found else None
+    found = [one for one in picked.found if one.size >= _LEAST and one.becomes == becomes]
+    return _occurrences(tree, kind, found, picked.nodes) if found else None
 
 
 def _picked_late(context: Context) -> _Picked:
@@ -94,8 +108,10 @@ def _picked_late(context: Context) -> _Picked:
     tree = Tree(context)
     shaped = bool((tree.dims(tree.outermost) >= 0).any())
     found, nodes = _search(tree)
+    for one, becomes in zip(found, judge(tree, [one.life for one in found]) if found else (), strict=True):
+        one.becomes = becomes
     tree.close()
-    return _Picked(found, nodes, shaped)
+    return _Picked([one for one in found if one.becomes != KEPT], nodes, shaped)
 
 
 def _search(tree: Tree) -> tuple[list[_Found], Ints]:
@@ -141,7 +157,7 @@ def spent_in(context: Context, begin: Ints, end: Ints, thread: Ints) -> tuple[In
     return spent, user
 
 
-def _occurrences(tree: Tree, found: list[_Found], nodes: Ints) -> Occurrences:
+def _occurrences(tree: Tree, kind: str, found: list[_Found], nodes: Ints) -> Occurrences:
     host, on_cpu = tree.host, tree.context.cpu_program
     chain = Pairs(
         np.repeat(np.arange(len(found)), [len(one.chain) for one in found]),
@@ -156,7 +172,7 @@ def _occurrences(tree: Tree, found: list[_Found], nodes: Ints) -> Occurrences:
     work = NOTHING if on_cpu else launched(tree, chain, backward=late)
     part = np.array([1 - one.share for one in found])
     return Occurrences(
-        kind="late-pick",
+        kind=kind,
         node=told,
         begin=host.start[first],
         end=np.array([host.end[one[-1]] for one in picks], np.int64),
@@ -164,6 +180,7 @@ def _occurrences(tree: Tree, found: list[_Found], nodes: Ints) -> Occurrences:
         own=work,
         ops=worked(tree, chain, backward=late) if on_cpu else NOTHING,
         python=_freed(tree, picks, nodes) if on_cpu else NOTHING,
+        freed=True,
         figures={
             "part": np.rint((part if on_cpu else beyond(tree, work, part)) * MILLION).astype(np.int64),
             "dims": tree.dims(told),
@@ -196,6 +213,16 @@ def _freed(tree: Tree, picks: list[list[int]], nodes: Ints) -> Pairs:
     return pairs.where(host_idle[pairs.index])
 
 
+class _Flow(Struct, eq=False):
+    """Places of operators on tensors of one size and type, and of each how many it takes and makes; *picks* are the places
+    in these lists of those that pick."""
+
+    at: Ints
+    taken: Ints
+    made: Ints
+    picks: Ints
+
+
 class _Calls:
     """Operators that Python calls outside of backward passes, and what each does to a tensor of some size."""
 
@@ -215,6 +242,7 @@ class _Calls:
         events = tree.context.once(instants)
         grown = np.flatnonzero(events["bytes"] > 0)
         self.when, self.bytes = events["start_ns"][grown], events["bytes"][grown]
+        self._flows: dict[tuple[int, str], _Flow] = {}
 
     def of_size(self, size: int) -> list[_Found]:
         """Find what is picked late of tensors of so many elements."""
@@ -234,29 +262,114 @@ class _Calls:
         begins = np.flatnonzero((role[1:] == PICK) & made[:-1] & same) + 1
         found = []
         for place in begins.tolist():
-            one = self._one(at, role, place, size, word)
-            if one is not None:
-                found.append(one)
+            found += self._one(at, role, place, size, word)
         return found
 
-    def _one(self, at: Ints, role: Ints, place: int, size: int, word: str) -> _Found | None:
+    def _one(self, at: Ints, role: Ints, place: int, size: int, word: str) -> list[_Found]:
         nodes, step = self.nodes, self.step[at]
         low, high = self._extent(at, role, place, step)
         if low == place:
-            return None
+            return []
         if high < len(at) and step[high] == step[place] and self.of[at[high]] != self.of[at[low]]:
-            return None
+            return []
         chain, picks = at[low:place], at[place:high]
         taken = [self._taken(int(one), word) for one in picks.tolist()]
         share = sum(count for count, _ in taken) / size
         if share * _WIDEST > 1:
-            return None
+            return []
+        life = self._life(chain, picks, size, word)
         if (role[low:place] == ROWS).any() and not all(rows for _, rows in taken):
-            return None
+            first_alone = role[low] == ROWS and (role[low + 1 : place] == ELEMENTS).all()
+            return self._product(chain, picks, share, life) if first_alone and self.tree.context.cpu_program else []
         if not all(self._by_place(int(one), int(at[place])) for one in chain[role[low:place] == CHANNELS]):
-            return None
+            return []
         grids = [grid for one in chain.tolist() if (grid := self._grid(int(one))) is not None]
-        return _Found(sorted({*nodes[chain].tolist(), *grids}), nodes[picks].tolist(), share, size)
+        return [_Found(sorted({*nodes[chain].tolist(), *grids}), nodes[picks].tolist(), share, size, life)]
+
+    def _product(self, chain: Ints, picks: Ints, share: float, life: Life) -> list[_Found]:
+        """Find what is picked late of a product's columns, and what makes the rows that become these columns."""
+        at, nodes, size = int(chain[0]), self.nodes, life.size
+        name, operands = self.names[self.of[at]], self.operands[self.of[at]]
+        by = [self.names[self.of[one]] for one in picks.tolist()]
+        if not is_product(name) or _CUTS.intersection(by):
+            return []
+        count, width = columns(name, operands)
+        left, needed = parts_left(by, share, size, count)
+        if left * _WIDEST > 1:
+            return []
+        found = [
+            _Found(sorted({*nodes[chain].tolist(), *nodes[picks].tolist()}), nodes[picks].tolist(), left, size, life)
+        ]
+        if needed < 1 and (behind := rows_behind(self._listed, at, {*chain.tolist(), *picks.tolist()})):
+            rows = self._life(np.array(sorted(behind), np.int64), chain[:1], count * width, life.word)
+            found.append(_Found(sorted(nodes[behind].tolist()), [int(nodes[at])], needed, count * width, rows))
+        return found
+
+    def _life(self, chain: Ints, picks: Ints, size: int, word: str) -> Life:
+        """Return what is to be known of the last result of a chain."""
+        made = [int(self.nodes[at]) for at in chain.tolist() if not self.names[self.of[at]].endswith("_")]
+        behind = self._taken_behind(int(picks[-1]), size, word)
+        last = int(self.of[picks[-1]])
+        return Life(
+            made=made,
+            size=size,
+            word=word,
+            picked=int(self.host.end[self.nodes[picks[-1]]]),
+            view=self.names[last] in _CUTS,
+            taken=-1 if behind < 0 else int(self.host.start[self.nodes[behind]]),
+            alike=tuple(self.of[np.append(chain, picks)].tolist()),
+        )
+
+    def _taken_behind(self, pick: int, size: int, word: str) -> int:
+        """Return the first operator behind a pick that takes more such tensors than were made behind it; -1 for none.
+
+        Each is made to be taken once. Up to the next pick of one, in the next turn.
+        """
+        flow = self._flow(size, word)
+        first = int(np.searchsorted(flow.at, pick, side="right"))
+        following = int(np.searchsorted(flow.picks, first))
+        last = int(flow.picks[following]) + 1 if following < len(flow.picks) else len(flow.at)
+        made = flow.made[first:last]
+        more = np.flatnonzero(np.cumsum(flow.taken[first:last]) > np.cumsum(made) - made)
+        behind = int(flow.at[first + more[0]]) if len(more) else pick
+        return (
+            behind
+            if behind > pick and self.host.thread[self.nodes[behind]] == self.host.thread[self.nodes[pick]]
+            else -1
+        )
+
+    def _flow(self, size: int, word: str) -> _Flow:
+        """Return the operators on tensors of a size and type, with how many each takes and makes."""
+        if (size, word) not in self._flows:
+            kinds = range(len(self.kinds))
+            role = np.array([self._role(kind, size, word) for kind in kinds], np.int64)
+            taken = np.array([self._takes(kind, size, word) for kind in kinds], np.int64)
+            made = np.array([self._makes(kind, size) for kind in kinds], np.int64)
+            taken[role == NONE] = 0
+            at = np.flatnonzero((taken > 0)[self.of] | (made > 0)[self.of])
+            of = self.of[at]
+            self._flows[size, word] = _Flow(at, taken[of], made[of], np.flatnonzero(role[of] == PICK))
+        return self._flows[size, word]
+
+    def _takes(self, kind: int, size: int, word: str) -> int:
+        """Count the operands of that size and type; a table that rows are looked up in is a parameter."""
+        words, sizes = self.tree.words(self.kinds[kind][2]), self.sizes[kind]
+        if words is None or len(words) != len(sizes):
+            words = [word] * len(sizes)
+        first = int(self.names[kind] == "aten::embedding")
+        return sum(own == size and one == word for one, own in zip(words[first:], sizes[first:], strict=True))
+
+    def _makes(self, kind: int, size: int) -> int:
+        """Tell whether an operator gives a tensor of that size, or shows a smaller one as if it had that size."""
+        shape = self.made[kind]
+        shown = self.names[kind] == "aten::expand_as" and self.sizes[kind][1:] == [size]
+        return int(shown or (shape is not None and size_of(shape) == size))
+
+    @cached_property
+    def _listed(self) -> Listed:
+        views = [is_view(name) or _SILENT.match(name) is not None for name in self.names]
+        turn = alike(self.host.thread[self.nodes], self.step)[1]
+        return Listed(of=self.of, turn=turn, names=self.names, operands=self.operands, made=self.made, views=views)
 
     def _extent(self, at: Ints, role: Ints, place: int, step: Ints) -> tuple[int, int]:
         """Return where the operators begin that make what is picked at *place*, and where its picks end."""
@@ -299,7 +412,7 @@ class _Calls:
             return ROWS
         if sizes[0] == size and self._reduced(kind):
             return CHANNELS
-        silent = (is_view(name) and not _PARTED.match(name)) or _SILENT.match(name)
+        silent = name not in _READ and ((is_view(name) and not _PARTED.match(name)) or _SILENT.match(name))
         return NONE if silent or not self._is_of(kind, size, word) else USE
 
     def _is_of(self, kind: int, size: int, word: str) -> bool:
@@ -436,7 +549,10 @@ def _length(name: str, whole: int, texts: list[str] | None) -> int:
 def _made(name: str, operands: tuple[Shape, ...]) -> Shape | None:
     """The shape of what an operator on elements or on rows makes; None for others."""
     if name in _LAYER:
-        rows, weight = (operands[1:3] if name == "aten::addmm" else operands[:2]) if len(operands) > 1 else ((), ())
+        first = int(name == "aten::addmm")
+        if len(operands) < first + 2:
+            return None
+        rows, weight = operands[first : first + 2]
         if not rows or len(weight) != 2:
             return None
         return (*rows[:-1], weight[0 if name == "aten::linear" else 1])

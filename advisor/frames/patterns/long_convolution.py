@@ -14,9 +14,10 @@ import math
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.operands import typical
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Ints, summed
+from advisor.intervals import summed
 
 _FORWARD, _BACKWARD = "aten::convolution", "aten::convolution_backward"
 _BEHIND = {_FORWARD: (0, 3), _BACKWARD: (1, 4)}
@@ -54,8 +55,9 @@ def long_convolutions(tree: Tree) -> Occurrences | None:
     inside = tree.launched_below(nodes)
     on_cpu = tree.context.cpu_program
     taken = summed(inside.row, (tree.work.end - tree.work.start)[inside.index], len(nodes))
-    taken = (host.end - host.start)[nodes] if on_cpu else taken
-    taken = _typical(taken, key, values)
+    taken = host.ns(nodes) if on_cpu else taken
+    _, kind = np.unique(np.stack([key, values]), axis=1, return_inverse=True)
+    taken = typical(taken, kind.ravel())
     least = np.array([flops for _, flops in kept]) / (_RATE_CPU if on_cpu else _RATE_GPU)
     part = np.clip(1 - least / np.maximum(taken, 1), 0.0, 1.0)
     return Occurrences(
@@ -72,16 +74,6 @@ def long_convolutions(tree: Tree) -> Occurrences | None:
             "dims": tree.dims(nodes),
         },
     )
-
-
-def _typical(taken: Ints, key: Ints, values: Ints) -> Ints:
-    """Return for each the median time of those with its name, shapes and settings."""
-    _, kind = np.unique(np.stack([key, values]), axis=1, return_inverse=True)
-    kind, out = kind.ravel(), taken.copy()
-    for one in range(int(kind.max()) + 1):
-        same = kind == one
-        out[same] = int(np.median(taken[same]))
-    return out
 
 
 def _transformed(tree: Tree, node: int, value: int) -> tuple[int, float] | None:

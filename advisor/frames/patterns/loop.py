@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.tree import Occurrences, Tree, join, spread
 from advisor.intervals import Bools, Ints, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import FORWARD, OP
 
 LEAST_REPEATS = 10
@@ -18,7 +17,7 @@ _INDEXING = frozenset(
      "aten::gather", "aten::masked_select", "aten::take"}
 )  # fmt: skip
 # Operators with weights of their own repeat in every layer of a model: only the module tells a loop from a stack of layers.
-_WEIGHTED = re.compile(
+_WEIGHTED = regex(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|baddbmm|einsum|conv|_?convolution|(?:native_|batch_|layer_|group_|rms_|instance_)*norm$"
     r"|embedding|lstm|gru|rnn|scaled_dot_product|_native_multi_head|_transformer)|^triton_|^Torch-Compiled|Function$"
 )

@@ -8,13 +8,15 @@ import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, spread
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
+from advisor.timeline.context import Context
 
 # `metrics update`, `RecMetricModule:compute`, `recmetrics_update`; not symmetric, parametric or geometric.
-_RANGE = re.compile(r"(?:(?<![A-Za-z])|[Rr]ec)[Mm]etrics?(?![a-z])|(?<=[A-Za-z])Metrics?(?![a-z])")
-_OTHER = re.compile(r"loss|learn|distance|::", re.IGNORECASE)
+_RANGE = regex(r"(?:(?<![A-Za-z])|[Rr]ec)[Mm]etrics?(?![a-z])|(?<=[A-Za-z])Metrics?(?![a-z])")
+_OTHER = regex(r"loss|learn|distance|::", re.IGNORECASE)
 """Metric learning, and distances by a metric, are of the model."""
-_FUNCTION = re.compile(
+_FUNCTION = regex(
     r"^(?:torchmetrics|torcheval/metrics|torchrec/metrics|ignite/metrics|sklearn/metrics)/[\w/]+\.py\(\d+\): (?!__init__|reset)"
 )
 _MARKS = "# "
@@ -28,17 +30,7 @@ def metric_ranges(tree: Tree) -> Occurrences | None:
     host, names = tree.host, tree.context.names
     if tree.context.cpu_program:
         return None
-    ranges, functions = (np.zeros(max(len(names), 1), np.bool_) for _ in range(2))
-    for code, name in enumerate(names):
-        if "etric" in name:
-            ranges[code] = _RANGE.search(name) is not None and not _OTHER.search(name)
-            functions[code] = _FUNCTION.match(name) is not None
-    if not (ranges.any() or functions.any()):
-        return None
-    chosen: Bools = ranges[host.name] & np.isin(host.group, (ANNOTATION, OP))
-    chosen |= functions[host.name] & (host.group == PYTHON)
-    nodes = np.flatnonzero(chosen)
-    nodes = nodes[host.above(nodes, chosen) < 0]
+    nodes = tree.context.once(outermost)
     nodes = nodes[host.attributes.phase[nodes] != BACKWARD]
     if not len(nodes):
         return None
@@ -53,6 +45,22 @@ def metric_ranges(tree: Tree) -> Occurrences | None:
         python=_idle(tree, nodes),
         details=[_called(names[code]) for code in host.name[nodes].tolist()],
     )
+
+
+def outermost(context: Context) -> Ints:
+    """Return the ranges and functions of metrics, by their forest nodes: the outermost of each."""
+    host, names = context.recording.host, context.names
+    ranges, functions = (np.zeros(max(len(names), 1), np.bool_) for _ in range(2))
+    for code, name in enumerate(names):
+        if "etric" in name:
+            ranges[code] = _RANGE.search(name) is not None and not _OTHER.search(name)
+            functions[code] = _FUNCTION.match(name) is not None
+    if not (ranges.any() or functions.any()):
+        return np.zeros(0, np.int64)
+    chosen: Bools = ranges[host.name] & np.isin(host.group, (ANNOTATION, OP))
+    chosen |= functions[host.name] & (host.group == PYTHON)
+    nodes = np.flatnonzero(chosen)
+    return nodes[host.above(nodes, chosen) < 0]
 
 
 def _idle(tree: Tree, nodes: Ints) -> Pairs:

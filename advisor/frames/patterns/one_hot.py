@@ -6,10 +6,10 @@ times N rows sums them up by index. Looking the rows up, or adding them, touches
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.operands import forward, keys, numbers
@@ -47,8 +47,7 @@ class _Role(Enum):
     MADE = auto()
 
 
-@dataclass(eq=False)
-class Matrix:
+class Matrix(Struct, eq=False):
     """A one-hot matrix: what makes it, its rows and columns, what it is multiplied in, and whether it is used otherwise, too."""
 
     call: int

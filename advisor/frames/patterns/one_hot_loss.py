@@ -6,12 +6,11 @@ over as many numbers as the logits have.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.one_hot import INDICES, Matrix, made
@@ -19,6 +18,7 @@ from advisor.frames.patterns.operands import numbers
 from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import COPIES, PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.operator_names import is_view
 
@@ -27,7 +27,7 @@ _LOSS = "aten::cross_entropy_loss"
 _LOG_SOFTMAX = frozenset({"aten::log_softmax", "aten::_log_softmax", "aten::special_log_softmax"})
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax", "aten::special_softmax"})
 _LOG = frozenset({"aten::log", "aten::log_"})
-_BOUNDS = re.compile(r"^aten::(?:add|clamp|clamp_min|clamp_max|clip|maximum)_?$")
+_BOUNDS = regex(r"^aten::(?:add|clamp|clamp_min|clamp_max|clip|maximum)_?$")
 """Operators that keep a probability away from zero."""
 _LOGITS = _LOG_SOFTMAX | _SOFTMAX | _LOG
 _SIGN = frozenset({"aten::neg", "aten::negative"})
@@ -49,8 +49,7 @@ class _Role(Enum):
     OTHER = auto()
 
 
-@dataclass(eq=False)
-class _Loss:
+class _Loss(Struct, eq=False):
     """A loss over a one-hot matrix: what makes that, what picks with it, and what makes logarithms that the fix has no need of."""
 
     matrix: Matrix

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.frames.patterns.dense_embedding import Floats
 from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import moves_no_data
 
-_NUMBERS = re.compile(r"-?\d{1,12}")
+_NUMBERS = regex(r"-?\d{1,12}")
 _KERNEL = 3_000.0
 """ns that a kernel takes for next to nothing."""
 _BEFORE = 16
@@ -28,6 +28,14 @@ def stored(shape: Shape, strides: Shape) -> Shape:
     if len(shape) != len(strides):
         return shape
     return tuple(1 if stride == 0 else size for size, stride in zip(shape, strides, strict=True))
+
+
+def typical(taken: Ints, kind: Ints) -> Ints:
+    """Return for each the median time of its kind, so that one that was held up is no slower kind."""
+    out, order = taken.copy(), np.argsort(kind, kind="stable")
+    for same in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1) if len(order) else ():
+        out[same] = int(np.median(taken[same]))
+    return out
 
 
 def numbers(texts: list[str] | None, place: int) -> Shape | None:
@@ -158,7 +166,7 @@ def owned(tree: Tree, of: Ints) -> tuple[Pairs, Pairs, Pairs]:
 
 def leading(tree: Tree, ops: Pairs) -> Pairs:
     """Segments of the ledger in which Python leads to some rows of `ops`."""
-    segments, behind = operator_calls.python(tree.context)
+    segments, behind = operator_parts.python(tree.context)
     order = np.argsort(ops.index, kind="stable")
     low = np.searchsorted(ops.index[order], behind, side="left")
     led = low < np.searchsorted(ops.index[order], behind, side="right")

@@ -9,9 +9,9 @@ tells the sum.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import expansions, following, forward, keys, numbers, stored, worked
@@ -19,6 +19,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import COPIES, given_by
 from advisor.intervals import Ints
+from advisor.roofline.pointwise import broadcast
 
 _ORDERS = frozenset(f"aten::{name}" for name in ("gt", "ge", "lt", "le"))
 _TRIANGLES = frozenset({"aten::tril", "aten::triu"})
@@ -49,8 +50,7 @@ NONE, MASK, KEEP, JOIN, ADD, SUM, PRODUCT, OTHER = range(8)
 COUNTS, TOTALS, TRIANGLE = "counts", "sums", "triangle"
 
 
-@dataclass(frozen=True)
-class _Mask:
+class _Mask(Struct, frozen=True):
     """A tensor of all pairs: its shape, and the numbers that it was made of."""
 
     shape: Shape
@@ -58,8 +58,7 @@ class _Mask:
     triangle: bool = False
 
 
-@dataclass
-class _Chain:
+class _Chain(Struct):
     """Operators that make and take one: with what it is summed."""
 
     mask: _Mask
@@ -259,8 +258,4 @@ def _gives(operands: tuple[Shape, ...], shape: Shape) -> bool:
     held = [one for one in operands if one]
     if len(held) < 2:
         return False
-    try:
-        broadcast = np.broadcast_shapes(*held[:2])
-    except ValueError:
-        broadcast = ()
-    return broadcast == shape or math.prod(shape) in given_by(held[0], held[1])
+    return broadcast(held[:2]) == shape or math.prod(shape) in given_by(held[0], held[1])

@@ -8,9 +8,9 @@ and b gives the same sums, and torch.cdist those of absolute differences, withou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import (
@@ -60,8 +60,7 @@ _LEAST_NS = 2000
 """The least time of each of these passes: of short kernels, which read and write."""
 
 
-@dataclass(frozen=True)
-class _All:
+class _All(Struct, frozen=True):
     """The tensor of all pairs: its shape, the dimensions that count pairs, and those that both operands have."""
 
     shape: Shape
@@ -70,16 +69,14 @@ class _All:
     times: int
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """Tensors of all pairs in order: the operators that make them."""
 
     node: Ints
     fact: list[_All]
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Sum(Struct, frozen=True):
     """A tensor that is summed up: its row, what is summed, and the operators that make and take it."""
 
     row: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.tree import HIGHEST, Tree
 from advisor.intervals import Bools, Ints, distinct, fetch
@@ -15,8 +14,7 @@ _MOST = 400_000
 THREAD_BITS = 40
 
 
-@dataclass(eq=False)
-class Runs:
+class Runs(Struct, eq=False):
     """Nodes of the graph that the engine ran, in order of time, with the pass that each belongs to.
 
     ``key`` is a node's number with the thread of its forward operator, -1 for what has none (what stores a gradient);
@@ -40,11 +38,6 @@ class Runs:
     def last_call(self) -> Ints:
         """The last operator before each pass on the thread that calls it; -1 for none."""
         return fetch(self.calls, np.searchsorted(self.starts, self.start) - 1)
-
-    def next_call(self) -> Ints:
-        """The first operator behind each pass; -1 for none."""
-        at = np.searchsorted(self.starts, self.end)
-        return fetch(self.calls, np.where(at < len(self.calls), at, -1))
 
 
 def calls_between(tree: Tree) -> tuple[int, Ints]:

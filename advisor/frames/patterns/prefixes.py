@@ -6,15 +6,14 @@ step are, and how many, tells the lookup of their tokens; that no token looks ah
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import keys
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.intervals import Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.ledger import OWNED
 
@@ -24,11 +23,11 @@ _LOOKUP, _JOIN, _PLACE = "aten::embedding", "aten::cat", "aten::index_copy_"
 # Operators of attention, to the position of the tokens in the shape of its queries and keys. In both causality comes sixth.
 _FUSED = {"aten::scaled_dot_product_attention": -2, "flash_attn::_flash_attn_forward": -3}
 _MASK, _CAUSAL = 3, 5
-_ATTENTION = re.compile(
+_ATTENTION = regex(
     r"^(?:aten::_?(?:scaled_dot_product|flash_attention|efficient_attention|cudnn_attention)|flash_attn::)"
 )
 _SOFTMAX = frozenset({"aten::_softmax", "aten::_safe_softmax"})
-_PUT_IN = re.compile(r"^aten::(?:masked_scatter|index_put|_index_put_impl)_?$")
+_PUT_IN = regex(r"^aten::(?:masked_scatter|index_put|_index_put_impl)_?$")
 """Operators by which features of an image take the place of tokens."""
 _ROWS_AT = {"aten::linear": 0, "aten::matmul": 0, "aten::mm": 0, "aten::addmm": 1}
 _FEWEST = {True: 8, False: 64}
@@ -38,8 +37,7 @@ _NARROW = 8
 _MOST_LOOKUPS, _MOST_KINDS = 20_000, 200_000
 
 
-@dataclass(frozen=True)
-class _Batch:
+class _Batch(Struct, frozen=True):
     """Batch that a model is called with: *rows* of *width* tokens, looked up in a table with *hidden* columns."""
 
     rows: int
@@ -47,8 +45,7 @@ class _Batch:
     hidden: int
 
 
-@dataclass
-class _Facts:
+class _Facts(Struct):
     """Facts of a call's operators, as pairs of lengths.
 
     *spans* are those of queries and keys in attention, *causal* and *plain* those where it is known to be causal, or to have no

@@ -8,10 +8,10 @@ the other matrix learns as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.adapters import of_adapters
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
@@ -51,8 +51,7 @@ class _Role(Enum):
     END = auto()
 
 
-@dataclass(eq=False)
-class _Chain:
+class _Chain(Struct, eq=False):
     """A product with what is done to it: passes over it, uses, and the rows that these multiply."""
 
     call: int
@@ -84,10 +83,10 @@ def product_orders(tree: Tree) -> Occurrences | None:
     host, count = tree.host, len(chains)
     calls = np.array([chain.call for chain in chains], np.int64)
     last = np.array([chain.uses[-1] for chain in chains], np.int64)
-    passes = _pairs([[chain.call, *chain.passes] for chain in chains])
-    uses = _pairs([chain.uses for chain in chains])
+    passes = pairs_of([[chain.call, *chain.passes] for chain in chains])
+    uses = pairs_of([chain.uses for chain in chains])
     low, high = calls, tree.after(last)
-    early, late = (_backward(tree, pairs, low, high) for pairs in (passes, uses))
+    early, late = (backward_below(tree, pairs, low, high) for pairs in (passes, uses))
     learned = _stored(tree)
     learns = np.array([bool({chain.size[::2], chain.size[::-2]} & learned) for chain in chains], np.bool_)
     trains = np.bincount(early.row, minlength=count) > 0
@@ -109,7 +108,7 @@ def product_orders(tree: Tree) -> Occurrences | None:
     large = np.array([chain.size[0] * chain.size[2] * chain.rows for chain in chains], np.float64)
     thin = _THIN * np.array([some for _, some in work]) * spent / np.maximum(large, 1)
     # What passed over the matrix (a scale, a sum) passes over the result for these rows instead.
-    passing = _pairs([chain.passes for chain in chains]).total(host.end - host.start, count) * (1 + trains)
+    passing = pairs_of([chain.passes for chain in chains]).total(host.end - host.start, count) * (1 + trains)
     thin += passing * np.array([min(chain.rows / min(chain.size[::2]), 1.0) for chain in chains])
     part = np.clip(1 - thin / np.maximum(time, 1), 0, 1)
     return _occurrences(tree, chains, np.flatnonzero(wrong & (part > 0) & (time > 0)), ops, part, NOTHING)
@@ -128,7 +127,7 @@ def _passes_on_gpu(tree: Tree, chains: list[_Chain], trains: Bools) -> Floats:
     Where nothing passes over the matrix, writing it is such a pass.
     """
     passes = [chain.passes or [chain.call] for chain in chains]
-    time = _launched(tree, _pairs(passes)).total(tree.work.end - tree.work.start, len(chains))
+    time = _launched(tree, pairs_of(passes)).total(tree.work.end - tree.work.start, len(chains))
     moved = np.array([(2 * len(chain.passes) or 1) * chain.size[0] * chain.size[2] for chain in chains], np.float64)
     each = np.array([chain.rows * (chain.size[2] + (5 if chain.added else 1) * chain.size[0]) for chain in chains])
     kernels = _KERNELS * np.array([3 if chain.added else 1 for chain in chains])
@@ -167,7 +166,8 @@ def _occurrences(
     )
 
 
-def _pairs(nodes: list[list[int]]) -> Pairs:
+def pairs_of(nodes: list[list[int]]) -> Pairs:
+    """Return the nodes of each row as pairs."""
     row = np.repeat(np.arange(len(nodes)), [len(some) for some in nodes])
     return Pairs(row, np.array([node for some in nodes for node in some], np.int64))
 
@@ -264,7 +264,7 @@ def _size(tree: Tree, name: int, dims: int) -> tuple[int, int, int] | None:
     return m, k, n
 
 
-def _backward(tree: Tree, calls: Pairs, low: Ints, high: Ints) -> Pairs:
+def backward_below(tree: Tree, calls: Pairs, low: Ints, high: Ints) -> Pairs:
     """Nodes of the backward pass of calls and of what they call."""
     below = spread(calls.index, tree.after(calls.index))
     nodes = Pairs(calls.row[below.row], below.index)

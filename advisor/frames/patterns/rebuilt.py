@@ -7,27 +7,28 @@ which the run did not make, is at hand.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.copies import parse
 from advisor.frames.patterns.operands import numbers
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct
+from advisor.regex import regex
+from advisor.roofline.pointwise import broadcast
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.operator_names import is_view, moves_no_data
 from advisor.timeline.recording import COPY
 
-_ORDER = re.compile(r"^aten::(?:arange|range|linspace|logspace|eye|tril_indices|triu_indices|\w+_window)$")
-_TRIANGLE = re.compile(r"^aten::(?:tril|triu)_?$")
-_FILLS = re.compile(r"^aten::(?:(?:new_)?(?:full|ones|zeros)|(?:full|ones|zeros)_like|scalar_tensor)$")
-_TELLS = re.compile(r"^aten::(?:eq|ne|lt|le|gt|ge|__\w*(?:eq|ne|lt|le|gt|ge)__|logical_\w+|isfinite|isinf|isnan)_?$")
-_ELEMENTS = re.compile(
+_ORDER = regex(r"^aten::(?:arange|range|linspace|logspace|eye|tril_indices|triu_indices|\w+_window)$")
+_TRIANGLE = regex(r"^aten::(?:tril|triu)_?$")
+_FILLS = regex(r"^aten::(?:(?:new_)?(?:full|ones|zeros)|(?:full|ones|zeros)_like|scalar_tensor)$")
+_TELLS = regex(r"^aten::(?:eq|ne|lt|le|gt|ge|__\w*(?:eq|ne|lt|le|gt|ge)__|logical_\w+|isfinite|isinf|isnan)_?$")
+_ELEMENTS = regex(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|floor_divide|pow|exp2?|log2?|sqrt|rsqrt|square|reciprocal|abs|neg|sign|floor"
     r"|ceil|round|trunc|sin|cos|tan|tanh|sigmoid|remainder|fmod|clamp(?:_min|_max)?|clip|minimum|maximum|where|masked_fill"
     r"|bitwise_\w+|__\w+__|tril|triu|flip|roll|clone|contiguous|copy|to|_to_copy|type_as|float|half|bfloat16|long|int|bool"
@@ -54,8 +55,7 @@ Kinds = frozenset[str]
 Tensor = tuple[Shape, Kinds]
 
 
-@dataclass(eq=False)
-class _Run:
+class _Run(Struct, eq=False):
     """Operators that build something of numbers, by their places among the outermost, and what they made."""
 
     step: int
@@ -64,8 +64,7 @@ class _Run:
     made: list[Tensor] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """An operator: its name, its operands, with their types where they are tensors, and its recorded values."""
 
     name: str
@@ -298,7 +297,7 @@ def _handled(call: _Call, built: set[Shape]) -> list[Tensor]:
     """Large tensors that an operator takes, but for those that a run built, and what it may give."""
     shapes = [shape for shape, _ in call.tensors]
     found = [(_bare(shape), kinds) for shape, kinds in call.tensors if _bare(shape) not in built]
-    result = _broadcast(shapes)
+    result = broadcast(shapes)
     found += [(_bare(result), _ANY)] if result is not None else []
     if len(shapes) > 1 and shapes[0] and shapes[1]:
         (*rows, _), other = shapes[:2]
@@ -337,10 +336,10 @@ def _result(call: _Call) -> Shape | None:
     if is_view(name):
         return _viewed(name, shapes[0], call.texts)
     if name in _LARGER and len(shapes) > 1:
-        return _broadcast(shapes)
+        return broadcast(shapes)
     if not (_ELEMENTS.match(name) or _TELLS.match(name)):
         return None
-    return shapes[0] if name.endswith("_") else _broadcast(shapes)
+    return shapes[0] if name.endswith("_") else broadcast(shapes)
 
 
 def _converts(name: str) -> bool:
@@ -393,17 +392,6 @@ def _leading(texts: tuple[str, ...]) -> list[float]:
         except ValueError:
             break
     return [value for value in values if np.isfinite(value) and abs(value) < 1e12]
-
-
-def _broadcast(shapes: list[Shape]) -> Shape | None:
-    """The shape that operands are broadcast to; None where they do not fit."""
-    out: list[int] = []
-    for at in range(1, max(map(len, shapes), default=0) + 1):
-        sizes = {shape[-at] for shape in shapes if len(shape) >= at} - {1}
-        if len(sizes) > 1:
-            return None
-        out.append(sizes.pop() if sizes else 1)
-    return tuple(out[::-1])
 
 
 def _joined(name: str, shapes: list[Shape], texts: tuple[str, ...]) -> Shape | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, spread
 from advisor.intervals import Bools, Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 
 # The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
 # (A backward pass that is itself to be differentiated, create_graph=True, runs others: mm, mul, threshold_backward …)
-_FORWARD_ONLY = re.compile(
+_FORWARD_ONLY = regex(
     r"^aten::(?:linear|conv[123]d|batch_norm|layer_norm|group_norm|rms_norm|softmax|log_softmax|dropout|gelu|silu|relu_?"
     r"|scaled_dot_product_attention|embedding|max_pool2d|adaptive_avg_pool2d)$"
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 
-_REDUCER = re.compile(r"(?:^|::|\.)reducer::")
+_REDUCER = regex(r"(?:^|::|\.)reducer::")
 
 
 def reducers(tree: Tree) -> Occurrences | None:

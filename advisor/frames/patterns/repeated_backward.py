@@ -6,43 +6,41 @@ retain_graph (or create_graph). A pass through a gradient of the first order run
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.passes import THREAD_BITS, Runs, called_at, repeated_runs, stores
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints, distinct, fetch, starts_run
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OPTIMIZER, ZERO_GRAD
 
 SUMMED, SAME, SAMPLES, ROWS = "summed", "same", "samples", "rows"
 _ONES = frozenset({"aten::ones_like", "aten::ones"})
-_ZERO = re.compile(r"^aten::(?:_foreach_)?zero_$")
-_READS = re.compile(
+_ZERO = regex(r"^aten::(?:_foreach_)?zero_$")
+_READS = regex(
     r"^aten::(?:_foreach_)?(?:clone|copy_?|norm|linalg_vector_norm|cat|stack|dot|pow|square|abs|mul_?|sub_?|div_?)$"
 )
-_PARTS = re.compile(
+_PARTS = regex(
     r"(?:Unbind|Split|Chunk|Unsafe|Lstm|LSTM|Gru|GRU|Rnn|RNN|Meshgrid|VarMean|StdMean|Linalg|Svd|Eig|Qr)\w*Backward"
 )
 """Nodes with several outputs: two passes that begin at one need not be of the same output."""
-_JOINED = re.compile(r"(?:Unbind|Split|Chunk)\w*Backward\d*$")
-_JOINS, _ZEROS = re.compile(r"^aten::(?:cat|stack)$"), re.compile(r"^aten::(?:zeros|zeros_like|new_zeros)$")
-_FULL = re.compile(r"(?:^|: )\w+Backward\d*$")
-_PICK = re.compile(r"(?:Select|Unbind|Index)Backward\d*$")
-_LINEAR = re.compile(
+_JOINED = regex(r"(?:Unbind|Split|Chunk)\w*Backward\d*$")
+_JOINS, _ZEROS = regex(r"^aten::(?:cat|stack)$"), regex(r"^aten::(?:zeros|zeros_like|new_zeros)$")
+_FULL = regex(r"(?:^|: )\w+Backward\d*$")
+_PICK = regex(r"(?:Select|Unbind|Index)Backward\d*$")
+_LINEAR = regex(
     r"^(?:Sum|Mean|Select|Slice|View|UnsafeView|Reshape|Squeeze|Unsqueeze|Expand|Transpose|Permute)Backward\d*$"
 )
 """Nodes with one input whose gradient follows from that of their output, and from what their forward operator was asked for."""
-_TOTAL = re.compile(r"^(?:Sum|Mean)Backward")
+_TOTAL = regex(r"^(?:Sum|Mean)Backward")
 _MOST_AHEAD = 4
 _LEAST_SAMPLES = 4
 _MOST_PASSES = 20_000
 
 
-@dataclass(eq=False)
-class _Again:
+class _Again(Struct, eq=False):
     """A pass that runs nodes of earlier ones again: its number, the places of those nodes, how often they run, and what for."""
 
     number: int
@@ -62,7 +60,7 @@ def repeated_backward(tree: Tree) -> Occurrences | None:
     of the same output, with ones), samples (of elements of a batch's losses) or rows (of other outputs, or with other vectors).
     ``repeats`` says how many passes run these nodes, ``length`` how many nodes they are.
     """
-    runs = repeated_runs(tree)
+    runs = tree.once(repeated_runs)
     if runs is None or not 1 < len(runs) <= _MOST_PASSES:
         return None
     found = _Graphs(tree, runs).again()
@@ -365,13 +363,21 @@ class _Graphs:
         places = self.places[number]
         numbered = places[self.runs.key[places] >= 0]
         head = [place for place in numbered[:4].tolist() if _PICK.search(self._name(place))]
-        if not head:
+        if not head or any(self._summed_over_rows(place) for place in numbered[:4].tolist()):
             return False
         batches = {shape[0][0] for place in head if (shape := self._operands(place)) and len(shape[0]) == 1}
         deep = [shapes[0] for place in own[:12].tolist() if (shapes := self._operands(place)) and len(shapes[0]) >= 2]
         return any(
             batch >= max(count, _LEAST_SAMPLES) and any(shape[0] == batch for shape in deep) for batch in batches
         )
+
+    def _summed_over_rows(self, place: int) -> bool:
+        """Tell whether a node's forward operator was a sum or a mean over the first dimension: over a batch."""
+        maker = int(self._maker[place])
+        if maker < 0 or not _TOTAL.match(self._name(place).rpartition(": ")[2]):
+            return False
+        asked = self.tree.texts(int(self.tree.context.op_column(np.array([maker]), "concrete")[0])) or []
+        return len(asked) > 1 and asked[1] == "[0]"
 
     def _name(self, place: int) -> str:
         name: str = self.tree.context.names[self.tree.host.name[self.runs.nodes[place]]]

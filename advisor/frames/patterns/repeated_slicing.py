@@ -7,42 +7,41 @@ So does each lookup in a table; where its gradient is sparse, what was looked up
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import leading
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.ledger import OWNED
 
 _NODE = r"(?:Slice|Select|Narrow|Index|IndexSelect|MaskedSelect|Gather|Take|Diagonal|Embedding)Backward\d*$"
-_ENGINE = re.compile(r"^autograd::engine::evaluate_function: " + _NODE)
-_BACKWARD = re.compile("^" + _NODE)
+_ENGINE = regex(r"^autograd::engine::evaluate_function: " + _NODE)
+_BACKWARD = regex("^" + _NODE)
 _PLACED = frozenset({"aten::slice_backward", "aten::select_backward"})
 """Operators in such a node whose arguments say which part of the tensor it is of."""
 _LOOKUP, _SPARSE = "aten::embedding", "aten::embedding_sparse_backward"
-_VIEWS = re.compile(r"^aten::(?:slice|select|narrow|diagonal)$")
-_PICKS = re.compile(r"^aten::(?:index|index_select|masked_select|gather|take|embedding)$")
-_WRITES = re.compile(
+_VIEWS = regex(r"^aten::(?:slice|select|narrow|diagonal)$")
+_PICKS = regex(r"^aten::(?:index|index_select|masked_select|gather|take|embedding)$")
+_WRITES = regex(
     r"^aten::(?:(?:_?index_(?:put|add|copy|fill)|scatter(?:_add|_reduce)?|masked_(?:scatter|fill)|copy)_|zeros_like)$"
 )
-_PUTS = re.compile(r"^autograd::engine::evaluate_function: IndexPutBackward\d*$")
-_JOINS = re.compile(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
-_SUMS = re.compile(r"^aten::add_?$")
+_PUTS = regex(r"^autograd::engine::evaluate_function: IndexPutBackward\d*$")
+_JOINS = regex(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
+_SUMS = regex(r"^aten::add_?$")
 LEAST = 3
 """Slices of one tensor from which on it is a pattern: queries, keys and values of one product are three."""
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(eq=False)
-class _Sliced:
+class _Sliced(Struct, eq=False):
     """Backward nodes of slices, by columns.
 
     *forward* is the operator that Python called (-1: unknown), *whole* and *part* are elements, *dims* tells the shape of the
@@ -126,8 +125,7 @@ def _occurrences(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> Occurr
     )
 
 
-@dataclass(eq=False)
-class _Backward:
+class _Backward(Struct, eq=False):
     """Nodes of the backward pass, the group of each, and the part of its time that one pass over the tensor spares."""
 
     node: Ints
@@ -303,7 +301,7 @@ def _loop(tree: Tree, row: Ints, groups: Ints) -> Pairs:
     if not len(tops):
         return NOTHING
     flags: Bools = np.zeros(host.size, np.bool_)
-    flags[context.op_rows] = operator_calls.looped(context)
+    flags[context.op_rows] = operator_parts.looped(context)
     looped = flags[tops]
     cuts = tree.codes_of(lambda name: _VIEWS.match(name) is not None)[host.name[tops]]
     picked = tree.codes_of(lambda name: _PICKS.match(name) is not None)[host.name[tops]]

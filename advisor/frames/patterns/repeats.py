@@ -7,10 +7,9 @@ a layer gives equal rows for equal rows, so it can run before they are repeated.
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.operands import (
@@ -28,6 +27,7 @@ from advisor.frames.patterns.operands import (
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints, coded
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.ledger import OWNED
 
@@ -35,12 +35,12 @@ _MAKERS = frozenset(
     f"aten::{name}"
     for name in ("repeat", "repeat_interleave", "tile", "contiguous", "reshape", "reshape_as", "flatten", "clone")
 )
-_PRODUCT = re.compile(r"^aten::(?:bmm|baddbmm|matmul|einsum|_?scaled_dot_product\w*)$")
-_LAYER = re.compile(r"^aten::(?:linear|addmm|mm|matmul|mv)$")
-_ELEMENTS = re.compile(
+_PRODUCT = regex(r"^aten::(?:bmm|baddbmm|matmul|einsum|_?scaled_dot_product\w*)$")
+_LAYER = regex(r"^aten::(?:linear|addmm|mm|matmul|mv)$")
+_ELEMENTS = regex(
     r"^aten::(?:add|sub|rsub|mul|div|where|masked_fill|maximum|minimum|addcmul|lerp|eq|ne|lt|le|gt|ge|pow)$"
 )
-_INDEX = re.compile(r"^aten::(?:gather|scatter_add|scatter|scatter_reduce)_?$")
+_INDEX = regex(r"^aten::(?:gather|scatter_add|scatter|scatter_reduce)_?$")
 NONE, PRODUCT, ELEMENTS, INDEX, JOIN, LAYER, OTHER = range(7)
 _USES = {PRODUCT: "product", ELEMENTS: "elements", INDEX: "index"}
 _LEAST = 1 << 14
@@ -60,8 +60,7 @@ _REACH = 300
 _MOST = 20_000
 
 
-@dataclass
-class _Copies:
+class _Copies(Struct):
     """Copies in order: the operator that Python called for each, what it is called for, and by which operator it is taken."""
 
     node: Ints

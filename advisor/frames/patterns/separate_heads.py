@@ -7,11 +7,10 @@ their layers, which are added up; where none is computed, by the widths: side by
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.loop import items_of
 from advisor.frames.patterns.operands import launched_of
@@ -20,6 +19,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
 from advisor.frames.patterns.turns import JOINS, Turns, owned
 from advisor.frames.patterns.updates import Shape, first_operand
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import is_view
 
@@ -34,7 +34,7 @@ _MOST_LAYERS = 3
 _FUSED = "aten::scaled_dot_product_attention"
 _PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::einsum", "aten::baddbmm"})
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
-_OTHERS = re.compile(
+_OTHERS = regex(
     r"^aten::(?:mul|div|true_divide|add|sub|masked_fill|where|eq|ne|lt|le|gt|ge|logical_not|bitwise_not|tril|triu|ones|zeros|full"
     r"|ones_like|zeros_like|full_like|arange|dropout|contiguous|clone|to|type_as|float|lift_fresh|detach|slice|select|index"
     r"|sqrt|rsqrt|exp|max|amax|sum|chunk|split|unsafe_chunk|unbind|reshape|flatten|repeat)_?$"
@@ -53,8 +53,7 @@ _NARROW = 16
 """Width of a head below which a fused attention spares less, in proportion."""
 
 
-@dataclass(eq=False)
-class _Found:
+class _Found(Struct, eq=False):
     """Heads of one attention: their turns, the place of each layer, and the operator that joins their results."""
 
     turns: Turns

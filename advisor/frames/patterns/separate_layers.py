@@ -7,13 +7,12 @@ one tensor), or by the widths: what a turn ends with fits no first layer, or not
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames import optimizers
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
@@ -22,18 +21,19 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size
 from advisor.frames.patterns.turns import LEAST, Turns, owned, turns_of_layers
 from advisor.frames.patterns.updates import Shape, first_operand
 from advisor.intervals import Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import is_view
 
 _LAYERS = {"aten::linear": 1, "aten::addmm": 2, "aten::mm": 1, "aten::matmul": 1, "aten::conv1d": 1, "aten::conv2d": 1}
 """Place of the weight."""
-_ELEMENTS = re.compile(
+_ELEMENTS = regex(
     r"^aten::(?:relu6?|gelu|silu|elu|leaky_relu|prelu|softplus|hard(?:tanh|swish|sigmoid)|tanh|sigmoid|exp|log|sqrt|square|neg|abs"
     r"|clamp(?:_min|_max)?|softmax|log_softmax|dropout|layer_norm|batch_norm|matmul|bmm|scaled_dot_product_attention|add|sub|mul|div|pow|to|contiguous|clone"
     r"|(?:mse|smooth_l1|l1|huber)_loss|binary_cross_entropy(?:_with_logits)?|cross_entropy_loss|sum|mean|square)_?$"
 )
 """Operators that leave a layer's width as it is, or end in a number: products of what layers gave, too."""
-_RESHAPES = re.compile(
+_RESHAPES = regex(
     r"^aten::(?:squeeze|unsqueeze|select|slice|narrow|view|reshape|flatten|unflatten|t|transpose|detach|alias)$"
 )
 _STORE = "torch::autograd::AccumulateGrad"
@@ -56,8 +56,7 @@ _TURNS_LEFT = 2
 """Turns of the host's time that the batched form takes: its product, and what stands around it."""
 
 
-@dataclass(eq=False)
-class Loop:
+class Loop(Struct, eq=False):
     """A loop over layers: its turns, the spared part of each position that it owns, and the shapes of its weights."""
 
     turns: Turns
@@ -66,8 +65,7 @@ class Loop:
     weights: Counter[Shape] = field(default_factory=Counter)
 
 
-@dataclass(eq=False)
-class Marks:
+class Marks(Struct, eq=False):
     """Nodes that rows own, and the spared part of each."""
 
     own: Ints
@@ -158,7 +156,7 @@ def spared_on_gpu(tree: Tree, loops: list[Loop], of: Ints, inside: Pairs) -> Int
     for number, loop in enumerate(loops):
         row[loop.turns.nodes.ravel()] = number
     known = nodes[row[of[nodes]] >= 0]
-    np.add.at(lasting, row[of[known]], (host.end - host.start)[known])
+    np.add.at(lasting, row[of[known]], host.ns(known))
     kernels = inside.total(tree.work.end - tree.work.start, count)
     found = []
     for number, loop in enumerate(loops):

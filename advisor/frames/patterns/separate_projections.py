@@ -16,11 +16,12 @@ import numpy as np
 from advisor.frames.patterns.adapters import PRODUCT, Calls, calls_of
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, size_of
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, covered, union
+from advisor.regex import regex
 from advisor.roofline.limits import limits
 from advisor.timeline.fused_names import operators
 
-_ATTENTION = re.compile(r"scaled_dot_product|flash_attn|(?:flash|efficient|cudnn)_?attention|^aten::(?:baddbmm|bmm)$")
+_ATTENTION = regex(r"scaled_dot_product|flash_attn|(?:flash|efficient|cudnn)_?attention|^aten::(?:baddbmm|bmm)$")
 _PAIRED = frozenset({"aten::matmul", "aten::einsum"})
 """Products of two tensors that both have a batch, where they are no layer: scores, of queries and keys."""
 _ACTIVATIONS = frozenset(
@@ -36,7 +37,7 @@ _BETWEEN = _ACTIVATIONS | {
 """Operators on a layer's result before the next one runs: an activation, a norm of each head, a rotation."""
 _MULTIPLIES = frozenset({"aten::mul", "aten::mul_"})
 _GATES = frozenset({"mul", "silu", "gelu", "sigmoid", "relu", "tanh", "erf"})
-_CROSS = re.compile(r"cross|enc(?:oder)?_?dec|encoder_?att", re.I)
+_CROSS = regex(r"cross|enc(?:oder)?_?dec|encoder_?att", re.I)
 _PARTS = frozenset({"aten::chunk", "aten::split", "aten::unbind", "aten::split_with_sizes"})
 _MOST, _REACH, _OF_ATTENTION = 40_000, 60, 3
 _TILE = 128
@@ -260,11 +261,7 @@ def _spared(tree: Tree, calls: Calls, groups: list[_Group], work: Pairs, begin: 
 
 
 def _idle_between(tree: Tree, begin: Ints, end: Ints) -> Ints:
-    """ns that the GPU waits for the host from each begin to each end."""
+    """ns that the GPU waits for the host from each begin to each end: most of its gaps begin before or end behind these."""
     ledger = tree.context.ledger
     idle = np.flatnonzero(ledger.through("host")) if tree.context.idle_trusted else np.zeros(0, np.int64)
-    total = np.append(0, np.cumsum(ledger.dur_ns[idle]))
-    low = np.searchsorted(ledger.start_ns[idle], begin, side="left")
-    high = np.searchsorted(ledger.end_ns[idle], end, side="right")
-    spared: Ints = total[np.maximum(high, low)] - total[low]
-    return spared
+    return covered(union(ledger.start_ns[idle], ledger.end_ns[idle]), begin, end)

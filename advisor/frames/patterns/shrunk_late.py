@@ -7,10 +7,9 @@ number, or by one for each channel, to add one, or to turn channels round gives 
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.enlarged import pooled
@@ -18,10 +17,11 @@ from advisor.frames.patterns.operands import numbers
 from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.frames.patterns.uses import Uses, backward_of, chosen_of, pairs_of, time_of
+from advisor.regex import regex
 
-_RESIZES = re.compile(r"^aten::_?upsample_(?:nearest|nearest_exact|linear|bilinear|bicubic|trilinear)[123]d(?:_aa)?$")
-_POOLS = re.compile(r"^aten::(?:adaptive_)?avg_pool[123]d$")
-_AFFINE = re.compile(r"^aten::(?:add|sub|mul|div|rsub|neg|true_divide)_?$")
+_RESIZES = regex(r"^aten::_?upsample_(?:nearest|nearest_exact|linear|bilinear|bicubic|trilinear)[123]d(?:_aa)?$")
+_POOLS = regex(r"^aten::(?:adaptive_)?avg_pool[123]d$")
+_AFFINE = regex(r"^aten::(?:add|sub|mul|div|rsub|neg|true_divide)_?$")
 _FLIPS = "aten::flip"
 _KEEPS = frozenset(
     f"aten::{name}"
@@ -34,8 +34,7 @@ _SMALL = 1024
 """An operand of so many times fewer numbers has none for each position."""
 
 
-@dataclass(eq=False)
-class _Chain:
+class _Chain(Struct, eq=False):
     """Pointwise operators, the first of them first, that go before a shrinking one, which leaves a part of the positions."""
 
     shrinks: int

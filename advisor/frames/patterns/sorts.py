@@ -10,7 +10,6 @@ values is sorted there in a block's own memory, which topk does not beat for cer
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -19,11 +18,12 @@ from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints, summed
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import is_view
 
-_SORT = re.compile(r"^aten::(?:sort|argsort|msort)$")
-_QUANTILE = re.compile(r"^aten::(?:nan)?quantile$")
+_SORT = regex(r"^aten::(?:sort|argsort|msort)$")
+_QUANTILE = regex(r"^aten::(?:nan)?quantile$")
 _PLACES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 _HANDED_ON = frozenset({"aten::flip", "aten::contiguous", "aten::clone", "aten::to", "aten::expand_as"})
 _INDICES, _UNKNOWN = "long int", "TensorList"

@@ -6,31 +6,30 @@ group. Tables are told from its other parameters by what autograd's engine ran r
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames import optimizers
 from advisor.frames.patterns.tree import HIGHEST, Tree, size_of, spread
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand
 from advisor.intervals import Bools, Ints, coded, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, FORWARD, OP, ZERO_GRAD
 
-_DENSE = re.compile(r"^aten::(?:embedding|_embedding_bag)_dense_backward$")
+_DENSE = regex(r"^aten::(?:embedding|_embedding_bag)_dense_backward$")
 _STORE = "torch::autograd::AccumulateGrad"
 _ENGINE = "autograd::engine::evaluate_function: "
 """The engine's call of a node, around all that follows from it. The dialect of 2021 has none."""
 _SUMS = frozenset({"aten::add", "aten::add_"})
-_ZERO = re.compile(r"^aten::(?:_foreach_)?zero_$")
-_PRODUCT = re.compile(r"^aten::(?:linear|t|transpose|matmul|mm|addmm|einsum|numpy_T|permute)$")
+_ZERO = regex(r"^aten::(?:_foreach_)?zero_$")
+_PRODUCT = regex(r"^aten::(?:linear|t|transpose|matmul|mm|addmm|einsum|numpy_T|permute)$")
 _MOST = 20_000
 
 
-@dataclass(eq=False)
-class Lookup:
+class Lookup(Struct, eq=False):
     """One dense gradient: the operator that made it, its forward lookup (-1: not recorded), the table's shape, the number of
     indices, and what the engine did with it: sums with earlier ones of the same tensor, and the node that stored it.
 
@@ -45,8 +44,7 @@ class Lookup:
     store: int = -1
 
 
-@dataclass(eq=False)
-class Group:
+class Group(Struct, eq=False):
     """Lookups in tables of one shape whose gradients one step of the optimizer takes.
 
     *tables* of the *parameters* of that shape are looked up in; *operators* are what works on these tables besides, each with
@@ -202,8 +200,7 @@ def _weights(tree: Tree) -> set[Shape]:
     return found | {shape[::-1] for shape in found}
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """An operator of an optimizer's step (-1: of zero_grad) on tensors of one shape, and their part of all that it works on."""
 
     node: int

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
-from advisor.frames.operator_calls import LONGEST_NS
+from advisor.frames.operator_parts import LONGEST_NS
 from advisor.frames.patterns.operands import around, keys, numbers
 from advisor.frames.patterns.tree import HIGHEST, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints, distinct
+from advisor.regex import regex
 from advisor.timeline.calls import OP, Host
 from advisor.timeline.operator_names import moves_no_data
 
-_TRANSFORM = re.compile(r"^aten::_fft_(?:c2c|r2c|c2r)$")
+_TRANSFORM = regex(r"^aten::_fft_(?:c2c|r2c|c2r)$")
 _FFT = "aten::fft_"
 _ROLL = "aten::roll"
 _JOINS = frozenset({"aten::cat", "aten::concat", "aten::concatenate"})
@@ -29,8 +29,7 @@ _MOST = 200_000
 _Fact = tuple[Shape, frozenset[int]]
 
 
-@dataclass(eq=False)
-class Transform:
+class Transform(Struct, eq=False):
     """A Fourier transform: shapes before and after it, and the dimensions that it runs over."""
 
     before: Shape
@@ -38,8 +37,7 @@ class Transform:
     dims: frozenset[int]
 
 
-@dataclass(eq=False)
-class Shift:
+class Shift(Struct, eq=False):
     """A shift by half of the size: the shape, and the dimensions that it runs over."""
 
     shape: Shape
@@ -62,8 +60,7 @@ class Shift:
         return True
 
 
-@dataclass(eq=False)
-class Item:
+class Item(Struct, eq=False):
     """An operator that reads or writes numbers, as its caller calls it.
 
     *nodes* are those that it consists of, and *begin* is the host time from which on Python leads to it.

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.intervals import Bools, Ints, coded, distinct, fetch, summed
+from advisor.regex import regex
 from advisor.timeline.calls import OP, of_autograd
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
 T = TypeVar("T")
-_SHAPE = re.compile(rb"\[([\d,\s]*)\]")
+_SHAPE = regex(rb"\[([\d,\s]*)\]")
 # An argument list says what it says at its head; a hostile one must not cost its whole length.
 _MOST_BYTES = 4000
 _MOST_DIGITS = 12
@@ -25,8 +25,7 @@ _MOST_DIGITS = 12
 HIGHEST = 500
 
 
-@dataclass
-class Pairs:
+class Pairs(Struct):
     """Pairs of a row and an index that belongs to it: two arrays of one length, in order of the rows."""
 
     row: Ints
@@ -67,8 +66,7 @@ def spread(low: Ints, high: Ints) -> Pairs:
 NOTHING = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-@dataclass
-class Occurrences:
+class Occurrences(Struct):
     """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
@@ -76,9 +74,9 @@ class Occurrences:
     the fix leaves. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
     alone, *replaced* those of them that its fix replaces by faster ones, and *python* the segments of the ledger that are its own
-    besides: Python that leads to them. *doubt*: the part of what its fix leaves (by the figure ``part``) by which that may be
-    more, or less. *user* are the places (codes) of rows where they are not those of their nodes, -1 where
-    they are.
+    besides: Python that leads to them, or, where that is *freed*, in which what they made is given back. *doubt*: the part of
+    what its fix leaves (by the figure ``part``) by which that may be more, or less. *user* are the places (codes) of rows where
+    they are not those of their nodes, -1 where they are.
     """
 
     kind: str
@@ -90,6 +88,7 @@ class Occurrences:
     idle: bool = False
     ops: Pairs = field(default_factory=lambda: NOTHING)
     python: Pairs = field(default_factory=lambda: NOTHING)
+    freed: bool = False
     replaced: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
     beside: Pairs = field(default_factory=lambda: NOTHING)

@@ -6,7 +6,6 @@ tensor on (views, activations, layers), to one that picks another part of the sa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.frames import operator_calls
+from advisor.frames import operator_parts
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.loop import items_of, runs
 from advisor.frames.patterns.operands import leading, numbers
 from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct, summed
+from advisor.regex import regex
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
@@ -29,17 +29,17 @@ LEAST = 8
 DISTINCT = 0.9
 """Share of the turns that must pick a part of their own."""
 _MOST_RUNS = 4000
-_PICKS = re.compile(r"^aten::(?:select|slice|narrow)$")
-_ALONE = re.compile(
+_PICKS = regex(r"^aten::(?:select|slice|narrow)$")
+_ALONE = regex(
     r"^aten::(?:relu6?|gelu|silu|elu|selu|celu|mish|leaky_relu|prelu|softplus|hard(?:tanh|swish|sigmoid)|tanh|sigmoid|abs|exp|log|sqrt"
     r"|square|neg|clamp(?:_min|_max)?|softmax|log_softmax|(?:feature_|alpha_)?dropout(?:[123]d)?"
     r"|(?:layer|batch|group|instance|rms)_norm|normalize|to|_to_copy|contiguous|clone|dequantize"
     r"|(?:max|avg|adaptive_avg|adaptive_max)_pool[123]d|mean|embedding|one_hot|pad|linear|conv[123]d)_?$"
 )
 """Operators that compute of one tensor, and of parameters."""
-_WITH_NUMBER = re.compile(r"^aten::(?:add|sub|rsub|mul|div|pow|true_divide)_?$")
+_WITH_NUMBER = regex(r"^aten::(?:add|sub|rsub|mul|div|pow|true_divide)_?$")
 """The same where their other operand is a number."""
-JOINS = re.compile(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
+JOINS = regex(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
 _BEHIND = 4
 """Operators behind a loop among which that is which joins its results."""
 
@@ -201,7 +201,7 @@ def _cost(tree: Tree, ops: Pairs, python: Pairs) -> Floats:
     """ns of each row of *ops*, with the Python that leads to it, in order of *ops*."""
     context = tree.context
     own = context.ledger.cost(len(context.op_rows), *OWNED).astype(np.float64)
-    segments, behind = operator_calls.python(context)
+    segments, behind = operator_parts.python(context)
     led = np.isin(segments, python.index)
     own += summed(behind[led], context.ledger.dur_ns[segments[led]], len(own))
     cost: Floats = own[ops.index]

@@ -6,18 +6,16 @@ its step's operators tell: those of the lookup of its words, or of what first ta
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct, structs
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.intervals import Bools, Ints, coded, fetch
 from advisor.reading.program_settings import Recorded, Uneven
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER, ZERO_GRAD
 from advisor.timeline.ledger import OWNED
 
@@ -26,9 +24,9 @@ Operands = tuple[Shape, ...]
 Widths = dict[int, set[int]]
 """Of each number of rows the widths that batches of so many have in a step."""
 _EMBEDDING, _TABLE = "aten::embedding", "aten::embedding_dense_backward"
-_STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
-_ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention|cudnn_attention)")
-_RECURRENT = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
+_STRIDED = regex(r"^aten::(?:conv[12]d|convolution)$")
+_ATTENTION = regex(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention|cudnn_attention)")
+_RECURRENT = regex(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
 _FIXED = 0.9
 """Part of a fixed width below which no row of a batch is longer: that is padding to a length, which rows in order keep."""
 _FAR = 2
@@ -37,7 +35,6 @@ _FEWEST = 2
 _MULTIPLES, _COARSEST, _FINEST = 8, 64, 8
 """Widths that batches are rounded up to: at most so many, multiples of so much."""
 _MOST_WIDTHS, _MOST_KINDS = 16, 100_000
-_WORDS, _FRAMES = range(2)
 
 
 def uneven_rows(tree: Tree) -> Occurrences | None:
@@ -95,8 +92,7 @@ def _found(tree: Tree, kind: str, known: list[tuple[Uneven, float]]) -> Occurren
     return _occurrences(tree, kind, steps, found) if found else None
 
 
-@dataclass(eq=False)
-class _Found:
+class _Found(Struct, eq=False):
     """Powers of the width (0: none) that operators work on by their own shapes, with the rows and width of each step's batch."""
 
     uneven: Uneven

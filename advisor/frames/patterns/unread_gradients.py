@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames import optimizers
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
@@ -14,27 +15,35 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.unused_gradients import Pass, backward_passes, zero_fills
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand, recorded_updates
 from advisor.intervals import Ints, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, OP
 
 _LEAST_PASSES = 2
 # What takes a parameter into the forward pass, or hands it on; any other operator on a tensor of its shape may read its gradient.
-_CARRIES = re.compile(
+_CARRIES = regex(
     r"^aten::(?:t|transpose|permute|view|reshape|expand|detach_?|alias|as_strided|slice|select|unsqueeze|squeeze|contiguous"
     r"|to|_to_copy|linear|addmm|mm|bmm|baddbmm|matmul|einsum|conv\w*|_convolution|cudnn_\w+|mkldnn_\w+|embedding\w*"
     r"|prelu|lstm|gru|empty\w*|zeros\w*|ones\w*|resize_|_?unsafe_view|is_\w+|requires_grad_)$"
 )
-_COMPILED = re.compile(r"CompiledFxGraph|Torch-Compiled Region")
-_UPDATES = re.compile(r"_fused_\w+_$")
-_MATRIX = re.compile(r"^aten::(?:mm|bmm)$")
+_COMPILED = regex(r"CompiledFxGraph|Torch-Compiled Region")
+_UPDATES = regex(r"_fused_\w+_$")
+_MATRIX = regex(r"^aten::(?:mm|bmm)$")
 _SUM = "aten::sum"
 _TABLE = "aten::embedding_dense_backward"
 _CONVOLUTION = "aten::convolution_backward"
-_WEIGHTS_PART = 0.5
+_WEIGHTS_PART = 0.6
 """Part of a convolution's backward on the CPU, one operator, that its weights take where it makes its input's gradient too.
 
 Both take as many products. Ten sizes on one core under torch 2.13: without the weights' 48 to 73 % of the time went, but 13 %
 where an image has three channels."""
-_FILTER = re.compile(r"wgrad|bwd_?filter|bwd_?weights|backward_?weights", re.IGNORECASE)
+_FILTER = regex(r"wgrad|bwd_?filter|bwd_?weights|backward_?weights", re.IGNORECASE)
+
+
+class _Closed(Struct, eq=False):
+    """Nodes of a pass that lead to unread gradients alone, and the operator that makes those of the network's first layer."""
+
+    nodes: list[int]
+    last: int
 
 
 def unread_gradients(tree: Tree) -> Occurrences | None:
@@ -45,7 +54,8 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
     known by shape, and so is that the pass goes on behind them to what it updates: they are of a fixed network in the loss.
     Gradients are known by their shape; one that another operator than those of the forward pass touches counts as read. None
     where compiled code may update something. ``part`` is what of the row's time goes: of a convolution's backward on the CPU,
-    where it makes its input's gradient as well, :data:`_WEIGHTS_PART`.
+    where it makes its input's gradient as well, :data:`_WEIGHTS_PART`. Where the network's first layer makes no gradient of its
+    input, none goes on from there: without gradients of its parameters nothing of its backward runs (a teacher, given the data).
     """
     found = _piled(tree)
     if found is None:
@@ -56,8 +66,13 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
         np.concatenate([np.array(kept, np.int64) for _, kept in rows]),
     )
     makers, convolutions = _makers(tree, rows, piled)
+    closed = _closed(tree, rows, join(makers, convolutions))
+    alone = np.array([one is not None for one in closed], np.bool_)
+    stores, makers, convolutions = (each.where(~alone[each.row]) for each in (stores, makers, convolutions))
     filters = _filters(tree, convolutions)
-    nodes = join(stores, makers)
+    ends = [(number, node) for number, one in enumerate(closed) if one is not None for node in one.nodes]
+    ended = np.array(ends, np.int64).reshape(-1, 2)
+    nodes = join(join(stores, makers), Pairs(ended[:, 0], ended[:, 1]))
     part = np.ones(len(rows))
     if tree.context.cpu_program and len(convolutions.row):
         time = tree.host.end - tree.host.start
@@ -78,7 +93,7 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
         inside=own,
         own=own,
         ops=tree.rows_of_ops(nodes) if tree.context.cpu_program else NOTHING,
-        user=_called_at(tree, first),
+        user=_places(tree, closed, _called_at(tree, first)),
         figures={
             "repeats": np.array([len(kept) for _, kept in rows], np.int64),
             "length": np.array([len(one.shapes) for one, _ in rows], np.int64),
@@ -182,6 +197,56 @@ def _makers(tree: Tree, rows: list[tuple[Pass, list[int]]], shapes: set[Shape]) 
                 index.append(node)
     convolutions = np.array(of_filters, np.int64).reshape(-1, 2)
     return Pairs(np.array(row, np.int64), np.array(index, np.int64)), Pairs(convolutions[:, 0], convolutions[:, 1])
+
+
+def _closed(tree: Tree, rows: list[tuple[Pass, list[int]]], makers: Pairs) -> list[_Closed | None]:
+    """Return the nodes of each pass that only lead to gradients which nothing reads; None where they may lead on to others.
+
+    They reach from the first operator that makes such a gradient to the last, which is of the network's first layer. Where both
+    a trained parameter and one of theirs have a shape, as many as a step updates are stored elsewhere in the pass.
+    """
+    found: list[_Closed | None] = []
+    steps = tree.context.once(recorded_updates) or []
+    updated = Counter({shape: max(each.upto(shape) for each in steps) for one in steps for shape in one.most})
+    for number, (one, kept) in enumerate(rows):
+        made = np.sort(makers.index[makers.row == number])
+        place = np.searchsorted(one.nodes, made, side="right") - 1
+        if (
+            not len(made)
+            or place[0] < 0
+            or np.any(np.diff(one.nodes) < 0)
+            or not _ends_there(tree, one.nodes[place[-1]])
+        ):
+            found.append(None)
+            continue
+        nodes = one.nodes[place[0] : place[-1] + 1]
+        first, last = int(nodes[0]), int(tree.after(nodes[-1:])[0])
+        stored = list(zip(one.stored, one.shapes, strict=False))
+        others = Counter(shape for node, shape in stored if not first <= node < last)
+        trained = any(others[shape] < updated[shape] for node, shape in stored if first <= node < last)
+        # Between them, where a small branch (of the time) ends last, a gradient that is read: the input's own.
+        unread = set(kept)
+        trained |= any(first <= node < last and node not in unread and not updated[shape] for node, shape in stored)
+        behind = [node for node in kept if not first <= node < last]
+        found.append(None if trained else _Closed([*nodes.tolist(), *behind], int(made[-1])))
+    return found
+
+
+def _places(tree: Tree, closed: list[_Closed | None], called: Ints) -> Ints:
+    """Places (codes) of rows: the first layer's call of a network whose whole backward goes, else where the pass is *called*."""
+    first = [-1 if one is None else int(tree.host.attributes.user[one.last]) for one in closed]
+    return np.where(np.array(first, np.int64) >= 0, first, called)
+
+
+def _ends_there(tree: Tree, node: int) -> bool:
+    """Tell whether a node of the graph makes gradients of parameters alone, none of its input."""
+    host = tree.host
+    inner = np.arange(node, int(tree.after(np.array([node]))[0]))
+    names = [tree.context.names[code] for code in host.name[inner].tolist()]
+    convolutions = inner[[name == _CONVOLUTION for name in names]]
+    if len(convolutions):
+        return bool((_of_weights(tree, convolutions) == 1.0).all())
+    return _TABLE in names or sum(_MATRIX.match(name) is not None for name in names) == 1
 
 
 def _of_weights(tree: Tree, nodes: Ints) -> Floats:

@@ -7,18 +7,18 @@ is none: there something that samples, attends or joins stands between a cell an
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
 from advisor.frames.patterns.turns import Turns, owned, turns
 from advisor.frames.patterns.updates import Shape
+from advisor.regex import regex
 
-_CELLS = re.compile(r"^aten::(?:lstm_cell|gru_cell|rnn_(?:tanh|relu)_cell)$")
-_LAYERS = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
-_FILLS = re.compile(r"^aten::(?:add|where|lerp)_?$")
+_CELLS = regex(r"^aten::(?:lstm_cell|gru_cell|rnn_(?:tanh|relu)_cell)$")
+_LAYERS = regex(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
+_FILLS = regex(r"^aten::(?:add|where|lerp)_?$")
 _SPARED = {"lstm": (0.9, 9e6), "gru": (0.25, 4e7), "rnn": (0.4, 4e6)}
 """Part of a cell's time that its layer spares, for small sizes, and the multiply-adds of a call at which it is half of that."""
 _BESIDE = 0.88
@@ -27,8 +27,7 @@ _LONG_NS = 200_000
 """From so long on what stands beside the cells is work of its own, and no matter of calls."""
 
 
-@dataclass(eq=False)
-class _Loop:
+class _Loop(Struct, eq=False):
     """A loop over time: its turns, the positions that it owns, and the spared part of each."""
 
     turns: Turns
@@ -112,10 +111,13 @@ def _known(one: Turns, cells: list[int]) -> bool:
     if picks:
         return all(each.through or one.picked(each.place) == size_of(_input(one, at)) for at, each in picks)
     # The loop goes over what unbind gave, unless a layer in it gives what the cell takes.
-    wide = _input(one, cells[0])[-1]
+    taken = _input(one, cells[0])
+    if not taken:
+        return False
+    wide = taken[-1]
     layers = [one.operands[at] for at, name in enumerate(one.names) if name in ("aten::linear", "aten::embedding")]
     gives = any(len(each) > 1 and (each[1][:1] == (wide,) or each[0][-1:] == (wide,)) for each in layers)
-    return not gives and one.unbound(size_of(_input(one, cells[0])))
+    return not gives and one.unbound(size_of(taken))
 
 
 def _reset(one: Turns, state: Shape) -> bool:

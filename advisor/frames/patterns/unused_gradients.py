@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames.patterns.passes import calls_between
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree, spread
 from advisor.frames.patterns.updates import LISTED, Shape, Update, first_operand, recorded_updates, targets
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER
 
 _NODE, _RUN = "torch::autograd::AccumulateGrad", "autograd::engine::evaluate_function"
-_ADD = re.compile(r"^aten::add_?$")
-_ZERO = re.compile(r"^aten::(?:_foreach_)?zero_$")
+_ADD = regex(r"^aten::add_?$")
+_ZERO = regex(r"^aten::(?:_foreach_)?zero_$")
 # What a program does with a gradient, or with a parameter, that no optimizer of torch updates. Clipping multiplies, and is none.
-_USES = re.compile(
+_USES = regex(
     r"^aten::(?:_foreach_)?(?:add_?|sub_?|lerp_?|addcmul_?|addcdiv_?|copy_|clone|sign_?|abs_?|pow_?|square_?|mul)$|^c10d::send"
 )
 _PRODUCT = "aten::mul"
-_LAYERS = re.compile(
+_LAYERS = regex(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|conv\w*|_convolution|embedding|lstm|gru|scaled_dot_product_attention)$"
 )
 _LEAST_STEPS = 2
@@ -36,8 +36,7 @@ USED, UNUSED, SHARED, UNKNOWN = range(4)
 NEVER = int(np.iinfo(np.int64).max)
 
 
-@dataclass(eq=False)
-class Pass:
+class Pass(Struct, eq=False):
     """One backward pass: its nodes of the graph in order, and its gradients, each with its shape and the node it is stored in."""
 
     start: int
@@ -48,8 +47,7 @@ class Pass:
     added: Counter[Shape] = field(default_factory=Counter)
 
 
-@dataclass(eq=False)
-class Zeroing:
+class Zeroing(Struct, eq=False):
     """Tensors that are filled with zeros between passes, by shape."""
 
     start: int
@@ -89,8 +87,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     return _occurrences(tree, tails + _at_the_end(tree, events, life, tails))
 
 
-@dataclass(eq=False)
-class _Tail:
+class _Tail(Struct, eq=False):
     """The part of a pass that no step uses: its nodes, and the places of its gradients among those that the pass stores.
 
     ``dropped``: a step updates what such gradients are of, only not with these.

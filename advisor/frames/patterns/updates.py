@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.frames import optimizers
 from advisor.frames.patterns.tree import HIGHEST, Tree, spread
 from advisor.intervals import Ints
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 
 Shape = tuple[int, ...]
-_IN_PLACE = re.compile(
+_IN_PLACE = regex(
     r"^aten::(?!(?:zero|fill|resize|detach|set|as_strided|squeeze|unsqueeze|requires_grad|t|transpose)_$)\w*[a-z0-9]_$"
 )
-LISTED = re.compile(r"^aten::_(?:foreach|fused)_\w+_$")
+LISTED = regex(r"^aten::_(?:foreach|fused)_\w+_$")
 """In-place operators on lists of tensors: their first operand is a list."""
 _LAST = "addcdiv_"
 """The operator that changes the parameter, once for each, in every form of Adam, AdamW, NAdam, RAdam, RMSprop and Adagrad."""
@@ -27,8 +27,7 @@ _MOST_BYTES = 1 << 16
 _MOST_STEPS, _MOST_NODES = 2000, 400_000
 
 
-@dataclass(eq=False)
-class Update:
+class Update(Struct, eq=False):
     """One step: its forest node, and the tensors that it updates, by shape.
 
     *most* is an upper bound of their number; *count* the number itself, None where the operators do not tell it.

@@ -6,21 +6,20 @@ its largest singular value. Where nothing is trained both give the same weight e
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor.frames.patterns.operands import with_python
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.operator_names import is_view
 from advisor.timeline.program import INFERENCE, program_of
 
 _WEIGHT = "aten::_weight_norm"
 _DOTS = frozenset({"aten::dot", "aten::vdot"})
-_ITERATES = re.compile(
+_ITERATES = regex(
     r"^aten::(?:mv|matmul|vdot|dot|clone|contiguous|linalg_vector_norm|norm|clamp_min_?|div|copy_|expand_as)$"
 )
 """Operators by which a spectral norm gets at the singular value, besides views."""

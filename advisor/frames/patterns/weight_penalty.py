@@ -1,16 +1,17 @@
 """Penalties on parameters that are part of the loss: sums of squares, of absolute values, or of norms of whole parameters.
 
+Also of squares of their distances from other weights, weighted by element or not (FedProx, EWC, L2-SP).
+
 That a tensor is a parameter is told by the backward pass: the engine adds the penalty's gradient to that of the layers, right
 before AccumulateGrad stores it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from advisor.frames import optimizers
 from advisor.frames.patterns.dense_embedding import MILLION
@@ -20,34 +21,39 @@ from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, size_of, spre
 from advisor.frames.patterns.unused_gradients import Pass, backward_passes
 from advisor.frames.patterns.updates import Shape, first_operand
 from advisor.intervals import Bools, Ints
+from advisor.regex import regex
 from advisor.timeline.calls import FORWARD
 from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 
-SQUARES, MAGNITUDES, NORMS, MEANS = "squares", "absolute values", "norms", "means"
-_SCALAR, _VIEW, _ELEMENTS, _SUM, _MEAN, _NORM, _JOIN, _LAYER, _OTHER = range(9)
-_NORMS = re.compile(r"^aten::(?:linalg_vector_norm|linalg_norm|norm|frobenius_norm|_foreach_norm)$")
+_BENDS = regex(
+    r"^aten::(?:(?:r?sqrt|exp|expm1|log\w*|pow|square|abs|relu|softplus|sigmoid|tanh|clamp\w*|hardtanh)_?|maximum|minimum|where)$"
+)
+"""Functions of a sum that are no multiple of it: its gradient is then not the one that is added in place."""
+BENT = "bent"
+SQUARES, MAGNITUDES, NORMS, MEANS, DISTANCES = "squares", "absolute values", "norms", "means", "distances"
+_SCALAR, _VIEW, _ELEMENTS, _SUM, _MEAN, _NORM, _JOIN, _LAYER, _OTHER, _DIFFERENCE = range(10)
+_NORMS = regex(r"^aten::(?:linalg_vector_norm|linalg_norm|norm|frobenius_norm|_foreach_norm)$")
 _SUMS = {"aten::sum": _SUM, "aten::mean": _MEAN}
-_LAYERS = re.compile(
+_LAYERS = regex(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|mv|einsum|embedding\w*|\w*conv\w*|\w*_norm|prelu|lstm|gru|rnn\w*|to|_to_copy|detach|zeros_like"
     r"|ones_like|empty_like)$"
 )
 """Operators that take a parameter and give something else, and those that make a tensor as large."""
-_KEEPS = re.compile(r"^aten::(?:embedding\w*|to|_to_copy|detach|clone|\w+_like|\w*[a-z0-9]_)$")
+_KEEPS = regex(r"^aten::(?:embedding\w*|to|_to_copy|detach|clone|\w+_like|\w*[a-z0-9]_)$")
 """Operators whose first operand may be a parameter: tables, copies, and what is done in place."""
 _TWO, _ONE = frozenset({"2", "2.", "2.0"}), frozenset({"1", "1.", "1.0"})
 _ADDS = frozenset({"aten::add", "aten::add_"})
-_STORES = re.compile(r"torch::autograd::AccumulateGrad$")
+_STORES = regex(r"torch::autograd::AccumulateGrad$")
 _BEHIND = 4
 """Calls behind a norm among which it is squared: stacked with others before, or not."""
-_KINDS = (SQUARES, MAGNITUDES, NORMS, MEANS)
+_KINDS = (SQUARES, MAGNITUDES, NORMS, MEANS, DISTANCES)
 _MOST = 20_000
 Pieces = tuple[Pairs, Pairs, Pairs]
 """GPU work, rows of `ops`, and segments of Python, of rows."""
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """The part of a call in a penalty: its kind, the numbers that it makes of others, and the tensors that it takes."""
 
     kind: int
@@ -58,8 +64,7 @@ class _Call:
     product: bool = False
 
 
-@dataclass(eq=False)
-class _Term:
+class _Term(Struct, eq=False):
     """One parameter, or a list of them, in a penalty: places of its first and last call, and of the one that reads the numbers."""
 
     first: int
@@ -71,8 +76,7 @@ class _Term:
     """Additions of the penalty's gradient to that of the layers."""
 
 
-@dataclass(eq=False)
-class _Calls:
+class _Calls(Struct, eq=False):
     """Calls outside of backward passes, in order, with what each does, and the number of passes that were begun before it."""
 
     nodes: Ints
@@ -117,19 +121,19 @@ def _calls(tree: Tree, passes: list[Pass]) -> _Calls | None:
     _, nodes = calls_between(tree)
     if not len(nodes):
         return None
-    found, of = keys(tree, nodes, "dims", "concrete")
+    found, of = keys(tree, nodes, "dims", "concrete", "types")
     begun = np.array([one.start for one in passes], np.int64)
     behind = np.searchsorted(begun, tree.host.start[nodes])
     return _Calls(nodes, [_read(tree, *one) for one in found], of, behind)
 
 
-def _read(tree: Tree, name: int, dims: int, concrete: int) -> _Call:
+def _read(tree: Tree, name: int, dims: int, concrete: int, types: int) -> _Call:
     """Return what a call does, by its name and its recorded arguments."""
     operator, operands = tree.context.names[name], tree.shapes.operands(dims)
     texts = tree.texts(concrete)
     tensors = tuple(shape for shape in operands if size_of(shape) > 1)
     if not tensors:
-        return _Call(_SCALAR, SQUARES if _squares(operator, operands, texts) else "")
+        return _Call(_SCALAR, _of_number(tree, operator, operands, texts, types))
     if operator == "aten::cat":
         return _Call(_JOIN, "", tensors)
     if is_view(operator) or operator == "aten::to":
@@ -142,8 +146,25 @@ def _read(tree: Tree, name: int, dims: int, concrete: int) -> _Call:
         return _Call(_ELEMENTS, MAGNITUDES, tensors)
     if _squares(operator, operands, texts):
         return _Call(_ELEMENTS, SQUARES, tensors[:1], product=operator == "aten::mul")
+    if operator == "aten::sub" and operands[:2] == (operands[0], operands[0]):
+        return _Call(_DIFFERENCE, "", tensors[:1], operands[0])
     first = () if _KEEPS.match(operator) else operands[0]
     return _Call(_LAYER if _LAYERS.match(operator) else _OTHER, "", tensors, first)
+
+
+def _of_number(tree: Tree, operator: str, operands: tuple[Shape, ...], texts: list[str] | None, types: int) -> str:
+    """Return what an operator does to a single number: squares it, bends it, or neither."""
+    if _squares(operator, operands, texts):
+        return SQUARES
+    return BENT if _bends(tree, operator, types) else ""
+
+
+def _bends(tree: Tree, operator: str, types: int) -> bool:
+    """Tell whether an operator on single numbers is no multiple by a constant, which is a number of Python and no tensor."""
+    if operator in ("aten::mul", "aten::mul_", "aten::div", "aten::div_"):
+        words = tree.words(types) or []
+        return len(words) > 1 and words[0] == words[1]
+    return _BENDS.match(operator) is not None
 
 
 def _squares(operator: str, operands: tuple[Shape, ...], texts: list[str] | None) -> bool:
@@ -175,13 +196,14 @@ def _text(texts: list[str] | None, place: int) -> str | None:
 def _terms(calls: _Calls) -> list[_Term]:
     """Whole tensors that are squared, or made positive, and summed; and norms of them."""
     kinds = np.array([call.kind for call in calls.found], np.int64)[calls.of]
-    terms, joined = [], set[int]()
+    terms: list[_Term] = []
+    joined = set[int]()
     for place in np.flatnonzero(np.isin(kinds, (_JOIN, _ELEMENTS, _NORM))).tolist():
         if place in joined:
             continue
         term = _joined(calls, place) if kinds[place] == _JOIN else _term(calls, place)
         if term is not None:
-            terms.append(term)
+            terms.append(_without_another_s(calls, term, terms[-1]) if terms else term)
             joined.update(range(place, term.last + 1))
     return terms
 
@@ -190,11 +212,39 @@ def _term(calls: _Calls, place: int) -> _Term | None:
     call = calls[place]
     if call.kind == _NORM:
         how = SQUARES if call.how == NORMS and _squared(calls, place, len(call.shapes)) else call.how
-        return _Term(place, place, place, how, call.shapes)
+        return _of_difference(calls, _Term(place, place, place, how, call.shapes))
     last = calls.next(place, 1, silent=(_VIEW,))
+    weighted = last >= 0 and calls[last].product and calls[last].shapes == call.shapes
+    if weighted:
+        last = calls.next(last, 1, silent=(_VIEW,))
     if last < 0 or calls[last].kind not in (_SUM, _MEAN) or size_of(calls[last].shapes[0]) != size_of(call.shapes[0]):
         return None
-    return _Term(place, last, place, MEANS if calls[last].kind == _MEAN else call.how, call.shapes[:1])
+    mean = calls[last].kind == _MEAN
+    term = _Term(place, last, place, MEANS if mean and not weighted else call.how, call.shapes[:1])
+    found = _of_difference(calls, term)
+    return found if found.how == DISTANCES or not weighted else None
+
+
+def _without_another_s(calls: _Calls, term: _Term, before: _Term) -> _Term:
+    """The same term without the difference that it begins with, where that lies behind a term which begins with none.
+
+    Weights that are taken together with their norm behind it would look like distances from the second parameter on.
+    """
+    if term.how != DISTANCES or before.how == DISTANCES:
+        return term
+    if calls.next(term.first, -1, silent=(_SCALAR, _VIEW)) != before.last:
+        return term
+    return _Term(term.reads, term.last, term.reads, SQUARES, term.shapes)
+
+
+def _of_difference(calls: _Calls, term: _Term) -> _Term:
+    """The same term, or, of squares of a difference between two tensors made right before, one that begins there."""
+    before = calls.next(term.first, -1, silent=(_VIEW,))
+    if before < 0 or term.how not in (SQUARES, MEANS) or calls[term.reads].how == MAGNITUDES:
+        return term
+    if calls[before].kind != _DIFFERENCE or calls[before].shapes != term.shapes:
+        return term
+    return _Term(before, term.last, term.reads, DISTANCES, term.shapes)
 
 
 def _joined(calls: _Calls, place: int) -> _Term | None:
@@ -232,8 +282,7 @@ def _squared(calls: _Calls, place: int, count: int) -> bool:
 
 def _of_parameters(tree: Tree, calls: _Calls, passes: list[Pass], terms: list[_Term]) -> list[_Term]:
     """The terms that take parameters as they are, and that a backward pass goes through, with the additions of their gradients."""
-    ends = {place for term in terms for place in (term.first, term.last)}
-    terms = [term for term in _with_gradient(tree, calls, terms) if _alone(calls, term, ends)]
+    terms = _apart(tree, calls, terms)
     if not 0 < len(terms) <= _MOST:
         return []
     marks = np.full(tree.host.size, -1, np.int64)
@@ -244,7 +293,7 @@ def _of_parameters(tree: Tree, calls: _Calls, passes: list[Pass], terms: list[_T
     by_pass: dict[int, list[_Term]] = defaultdict(list)
     for number, term in enumerate(terms):
         # Both factors of a square have a gradient, which are added; those of a product with another tensor are not.
-        if number in doubled or not calls[term.reads].product:
+        if number in doubled or term.how == DISTANCES or not calls[term.reads].product:
             by_pass[int(calls.behind[term.first])].append(term)
     for number, here in by_pass.items():
         if number < len(passes):
@@ -252,6 +301,20 @@ def _of_parameters(tree: Tree, calls: _Calls, passes: list[Pass], terms: list[_T
             taken = _taken_first(tree, calls, number) if added.elsewhere else set()
             _match(here, {shape: nodes for shape, nodes in added.found.items() if shape not in added.elsewhere & taken})
     return [term for term in terms if term.sums]
+
+
+def _apart(tree: Tree, calls: _Calls, terms: list[_Term]) -> list[_Term]:
+    """The terms that a backward pass goes through, which nothing beside them makes or takes; distances only where none is bent."""
+    bent = _bent(calls)
+    terms = [term for term in terms if term.how != DISTANCES or term.last > bent.get(int(calls.behind[term.last]), -1)]
+    ends = {place for term in terms for place in (term.first, term.last)}
+    return [term for term in _with_gradient(tree, calls, terms) if _alone(calls, term, ends)]
+
+
+def _bent(calls: _Calls) -> dict[int, int]:
+    """The last place before each backward pass where a function of single numbers is no multiple of them."""
+    how = np.array([call.how == BENT for call in calls.found], np.bool_)[calls.of]
+    return {int(calls.behind[place]): int(place) for place in np.flatnonzero(how)}
 
 
 def _with_gradient(tree: Tree, calls: _Calls, terms: list[_Term]) -> list[_Term]:
@@ -266,7 +329,7 @@ def _with_gradient(tree: Tree, calls: _Calls, terms: list[_Term]) -> list[_Term]
 def _alone(calls: _Calls, term: _Term, ends: set[int]) -> bool:
     """Tell whether no operator on elements beside a term makes what it takes, or takes it together with the sum.
 
-    A difference from other weights is made before; a weight that is divided by its norm is taken behind it. *ends* are terms.
+    A sum with other weights is made before; a weight that is divided by its norm is taken behind it. *ends* are terms.
     """
     own = {size_of(shape) for shape in term.shapes}
     for place, step in ((term.first, -1), (term.last, 1)):
@@ -319,8 +382,7 @@ def _sums(tree: Tree) -> dict[int, list[int]]:
     return found
 
 
-@dataclass(eq=False)
-class _Added:
+class _Added(Struct, eq=False):
     """Additions of the engine in one pass, by shape, whose result is stored right behind; shapes of those of which it is not."""
 
     found: dict[Shape, list[int]]
@@ -412,6 +474,7 @@ def _spared(tree: Tree, whole: Pieces, kept: list[Ints], how: list[str], of_pass
     """Millionths of what rows own that go: all but what a step takes to add the penalty's gradient by itself.
 
     That is one addition of as many numbers for squares; of absolute values the signs are made first, of norms also a quotient.
+    Of distances there are two additions, of the parameters and of the other weights.
     It takes as long as what reads the parameters here, and what adds to the gradients, and is due once for all passes of a step.
     The same for all rows of a kind, by their medians.
     """
@@ -419,6 +482,7 @@ def _spared(tree: Tree, whole: Pieces, kept: list[Ints], how: list[str], of_pass
     read, added = (_lasting(tree, owned(tree, marks), len(how)) for marks in kept)
     kept_ns = {SQUARES: np.maximum(read, added), MEANS: np.maximum(read, added), MAGNITUDES: read + added}
     kept_ns[NORMS] = read + 2 * added
+    kept_ns[DISTANCES] = 2 * np.maximum(read, added)
     taken = _lasting(tree, whole, len(how))
     kinds, of_passes = np.array(how), np.array(of_pass)
     part = np.ones(len(how))

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from advisor.gating.division.families import PRODUCTS, family_of, sizes_beside
 from advisor.gating.division.side import Side
+from advisor.regex import regex
 from advisor.results.division import Reason
 from advisor.results.sites import Site
 
 _CALLS = 0.02
 _OTHER = 0.5
 """Share of a side's time in kernels that the other side lacks, from which on the kernels are others."""
-_NHWC = re.compile(r"nhwc|channels_?last", re.IGNORECASE)
-_NCHW = re.compile(r"nchw", re.IGNORECASE)
+_NHWC = regex(r"nhwc|channels_?last", re.IGNORECASE)
+_NCHW = regex(r"nchw", re.IGNORECASE)
 _LAYOUTS = 0.5
 
 
-@dataclass
-class Change:
+class Change(Struct):
     """A pair with its reason; ``key`` is what changes are put together by."""
 
     before: Side

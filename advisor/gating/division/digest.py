@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import msgspec
 
 from advisor.gating.division.families import kin_of, unit_of
+from advisor.regex import regex
 from advisor.results.sites import Site, Sites
 
-FOLDERS = re.compile(r"^.*[\\/]", re.DOTALL)
+FOLDERS = regex(r"^.*[\\/]", re.DOTALL)
 _MOST = 40
 _LEAST = 0.002
 """Share of the step below which a site is merged with others of its kind."""

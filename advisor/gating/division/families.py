@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from advisor.regex import regex
 from advisor.results.sites import Site
 
 WORK = frozenset({"compute", "communication", "copy", "memset"})
 """Causes of work; all others are waits."""
-_PREFIX = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:torch::autograd::)?")
-_BACKWARD = re.compile(r"^(?:Cudnn|Miopen|Native|Mkldnn|Thnn|Slow|Mps|Fused)?(\w+?Backward)\d*$")
-_MEMORY = re.compile(r" \(.*\)$")
-_NUMBER = re.compile(r"(?:_\d+)+$")
-_COMPILED = re.compile(
-    r"^(?:CompiledFunction\w*|CompiledBackward\w*|Torch-Compiled Region.*|## Call CompiledFxGraph.*)$"
-)
-_COMPILER = re.compile(r"^(?:CompiledFunction|CompiledBackward|Torch-Compiled Region|TorchDynamo|AOTDispatcher)")
+_PREFIX = regex(r"^(?:autograd::engine::evaluate_function: )?(?:torch::autograd::)?")
+_BACKWARD = regex(r"^(?:Cudnn|Miopen|Native|Mkldnn|Thnn|Slow|Mps|Fused)?(\w+?Backward)\d*$")
+_MEMORY = regex(r" \(.*\)$")
+_NUMBER = regex(r"(?:_\d+)+$")
+_COMPILED = regex(r"^(?:CompiledFunction\w*|CompiledBackward\w*|Torch-Compiled Region.*|## Call CompiledFxGraph.*)$")
+_COMPILER = regex(r"^(?:CompiledFunction|CompiledBackward|Torch-Compiled Region|TorchDynamo|AOTDispatcher)")
 _UNITS = (
     ("attention", r"attention|sdpa|fmha|flash_attn|mha_"),
     ("convolution", r"conv(?!ert)"),
@@ -30,7 +29,7 @@ _UNITS = (
     ("copies", r"::(?:_?to|_to_copy|copy|clone|contiguous|cat|stack|pin_memory|repeat)\w*$|(?:Copy|Cat|Clone)Backward"),
     ("sorting", r"sort|topk|unique|cumsum"),
 )  # fmt: skip
-_PATTERNS = [(family, re.compile(pattern, re.IGNORECASE)) for family, pattern in _UNITS]
+_PATTERNS = [(family, regex(pattern, re.IGNORECASE)) for family, pattern in _UNITS]
 _KINDS = {
     "gemm": "matmul", "conv": "convolution", "attention": "attention", "normalization": "normalization", "softmax": "softmax",
     "pooling": "pooling", "embedding": "indexing", "sort": "sorting", "random": "random", "copy": "copies", "layout": "copies",

@@ -9,8 +9,9 @@ paired but with what may be the same work; the rest stays unpaired.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from advisor.gating.division import settling
 from advisor.gating.division.families import WORK, family_of, is_compiled, kin_of, sizes_beside, unit_of
@@ -33,8 +34,7 @@ class _Stage(NamedTuple):
     above: Key | None = None
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Sites of both sides that stand against each other; one of the two is empty where nothing does."""
 
     before: tuple[Site, ...]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from advisor.counting import average, averages
 from advisor.gating.division.change import Change
 from advisor.gating.division.families import is_compiled
 from advisor.gating.division.side import Side
+from advisor.regex import regex
 from advisor.results.division import Reason
 from advisor.timeline.communication_names import without_anonymous
 
-_ARGUMENTS = re.compile(r"[<(].*$")
+_ARGUMENTS = regex(r"[<(].*$")
 _LONGEST = 60
 _CAUSES = {
     "sync": "the host waits for the device",

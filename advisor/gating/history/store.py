@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import tempfile
 import time
@@ -24,13 +23,14 @@ import numpy.typing as npt
 from advisor import files
 from advisor.errors import UsageError
 from advisor.privacy import address, excerpt, is_url
+from advisor.regex import regex
 
 DEFAULT = "advisor-history"
 NEEDS = "in a checkout of the advisor, pip install '.[history]'"
 MERGED = 32
 """Files of one size that are merged into one of the next."""
 _TRIES = 8
-_NAME = re.compile(r"(\d)-(\d{13})-[0-9a-f]{16}\.parquet")
+_NAME = regex(r"(\d)-(\d{13})-[0-9a-f]{16}\.parquet")
 _COLUMNS = {
     "id": "VARCHAR",
     "moment": "BIGINT",

@@ -12,6 +12,7 @@ from advisor.errors import UsageError
 from advisor.mcp.answers import Answer
 from advisor.mcp.tool import Arguments, Tool, Trace
 from advisor.mcp.workspace import Workspace
+from advisor.regex import regex
 
 if TYPE_CHECKING:
     from advisor.engine.query import Page
@@ -22,7 +23,7 @@ PATIENCE = 30.0
 """Seconds until a query that no interrupt stops is left alone."""
 _MARGIN = 700
 """Bytes of an answer beside its rows."""
-_DESCRIBE = re.compile(r"\s*describe\s+(\w+)\s*;?\s*", re.IGNORECASE)
+_DESCRIBE = regex(r"\s*describe\s+(\w+)\s*;?\s*", re.IGNORECASE)
 _places = threading.Semaphore(4)
 """Queries that run at a time, those among them that nothing could stop."""
 

@@ -47,6 +47,7 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
     rest = [finding for finding in analysis.findings if finding not in shown]
     planned = [*plan(analysis.plan), *_what_if(analysis.what_if)]
     yield doc.Heading(figures.tally(analysis.findings) + (", most valuable first" if real else ""))
+    yield from _remark(analysis)
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
     if not analysis.findings and analysis.verdicts.not_run:
@@ -81,6 +82,8 @@ def where(analysis: Analysis) -> Iterator[doc.Block]:
     yield from phases.table(analysis.phases)
     if late := step_time.lead_lost(analysis.summary):
         yield doc.Paragraph(late)
+    if gap := step_time.recurring_gap(analysis.summary):
+        yield doc.Paragraph(f"{gap[0].upper()}{gap[1:]}.")
     if unsaid := step_time.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
 
@@ -330,6 +333,17 @@ def _what_if(prediction: PlanStep | None) -> Iterator[doc.Block]:
 def _then(prediction: PlanStep) -> str:
     then = f"step {figures.plan_step(prediction.step_ms_before, prediction.step_ms_after)}, {figures.times(prediction)}"
     return then + ("; changes what is computed" if prediction.changes_training else "")
+
+
+def _remark(analysis: Analysis) -> Iterator[doc.Block]:
+    """Yield how to record what no finding can speak of yet."""
+    note = figures.remark(analysis)
+    if note is not None:
+        yield doc.Items(
+            [("First, the recording: ", note.message, " (", doc.Span(note.code, "code"), ")")], [note.advice]
+        )
+        if note.example is not None:
+            yield doc.Code(note.example, "record", "good", "python")
 
 
 def notes(quality: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:

@@ -11,8 +11,6 @@ from advisor.results.division import Division, Part
 
 _LINES, _FEWER = 10, 5
 _BELOW = 3
-_KNOWN = 0.5
-"""Part of a side's GPU time of which the hardware's limit must be known to stand beside it."""
 PER = {"step": "a step", "sample": "a sample", "window": "in the window"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -110,7 +111,12 @@ def _section(section: Section, detail: Detail) -> Iterator[Block]:
     yield Heading(section.heading, 3)
     notes = {check.note for check in section.checks}
     alike = section.heading == "Inconclusive (ignored)" and len(notes) == 1
-    if detail.verbosity < 1 and (section.folded or alike):
+    if detail.verbosity < 1 and alike:
         names = ", ".join(check.name for check in section.checks)
-        items = Items([f"{names}: {''.join(notes)}" if alike else names])
+        items = Items([f"{names}: {''.join(notes)}"])
+    elif detail.verbosity < 1 and section.folded:
+        reasons = Counter(check.note or "no data" for check in section.checks).most_common()
+        yield Items([f"{count}: {reason}" for reason, count in reasons])
+        yield Paragraph("-v names them.")
+        return
     yield items

@@ -5,16 +5,16 @@ Lines are composed here, as wide as the terminal: nothing is cut in its middle, 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from advisor.counting import counted
+from advisor.regex import regex
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases, step_time
-from advisor.report.plain import clean, columns, in_one_unit, wrap
+from advisor.report.plain import clean, clean_lines, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Summary
 from advisor.results.headline import Headline
 from advisor.results.host_time import HostTime
@@ -26,6 +26,7 @@ LINES, LINES_OF_RANKS = 38, 40
 MOST = 10
 """Findings that are listed; of more, the rest is counted."""
 _MARGIN = 10
+_INSET = " " * 4
 _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, a fifth as many more are allowed."""
 _NEAR = 0.8
@@ -48,7 +49,9 @@ _HOLDERS = {
 }  # fmt: skip
 """Causes that limit a step which faster kernels leave as it is."""
 _DOT = " · "
-_NAMES = re.compile(r" (?:in|under) ")
+_PART_OF_ALL = regex(r" \([\d.]+ %\)")
+"""A place's share of what a finding costs."""
+_NAMES = regex(r" (?:in|under) ")
 """Words between names of the trace: "call in operator under range"."""
 
 Line = tuple[doc.Piece, ...]
@@ -65,19 +68,15 @@ class _Entry(NamedTuple):
 
 def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     """Yield the screen of one trace."""
+    analysis = _without_rest(analysis)
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = leading(analysis.findings)
-    lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
+    lead = _before(analysis, width) if shown else _remark(analysis, width)
     distance = distance_of(analysis)
-    foot = [
-        line
-        for text in (figures.recording(analysis.summary), distance, _start_up(analysis))
-        if text
-        for line in _wrapped(text, width)
-    ]
+    foot = _paragraphs((figures.recording(analysis.summary), distance, _start_up(analysis, operators=False)), width)
     if width < _NARROW:
-        foot = kernels_lines(analysis.summary, width) + foot
-    foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
+        foot = kernels_lines(analysis.summary, width) + _wrapped(step_time.too_short(analysis), width, "bad") + foot
+    foot += _left_out(analysis, shown, width) + _next(bool(shown), width)
     if late := step_time.lead_lost(analysis.summary):
         foot = _wrapped(late, width) + foot
     unsaid, told = _elsewhere(analysis, width), phases.sentence(analysis.phases)
@@ -99,10 +98,25 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     summary = analysis.summary
     batch = step_time.batch_host(summary, batches=bool(analysis.phases))
     passes, blocked = _wrapped(step_time.passes(summary), width), _wrapped(step_time.blocked(analysis), width)
+    marked = _wrapped(step_time.ranges(summary), width)
     ends, slowed = _wrapped(_ends(analysis), width), _slowed(analysis, width)
-    for more in (copied, blocked, ends, slowed, _wrapped(step_time.slow(summary), width), passes):
+    launched = _wrapped(step_time.launches(summary), width)
+    cold, gap = (_wrapped(told, width) for told in (step_time.first_layer(summary), step_time.recurring_gap(summary)))
+    for more in (
+        copied,
+        launched,
+        marked,
+        cold,
+        gap,
+        blocked,
+        ends,
+        slowed,
+        _wrapped(step_time.slow(summary), width),
+        passes,
+    ):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
         first += more * (_kept(entries, left) == _kept(entries, left - len(more)))
+    head, first = _beside_kernels(analysis, width, head, first, passes)
     # For the host's time in a batch of an engine the later ones do.
     more = _wrapped(batch, width)
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
@@ -115,15 +129,64 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         rows, unsaid = in_short, short
     elif _kept(entries, room - len(unsaid)) != _kept(entries, room - len(short)):
         unsaid = short
-    between = first + unsaid + host_lines(analysis.summary, width, rows)
+    between = first + unsaid + (waiting := host_lines(analysis.summary, width, rows))
+    if waiting:
+        entries = _entries(analysis, shown, width, _waiting_lines(summary))
     # These are said where nothing loses a line for them.
     small = "" if _start_up(analysis) else _start_up(analysis, _SMALL_STARTUP)
     few = "" if copied else step_time.copies(summary, step_time.LESS_COPIED)
-    for text in (step_time.collectives(summary), few, small):
+    for text in (step_time.collectives(summary), few, _opened(analysis, small)):
         more = _wrapped(text, width)
         spare = most - sum(map(len, (head, lead, between, foot))) - sum(len(entry.forms[0]) for entry in entries)
         between += more * (len(more) <= spare)
+    foot = _with_operators(analysis, width, entries, foot, most - sum(map(len, (head, lead, between, foot))))
+    head = _with_families(summary, width, entries, head, most - sum(map(len, (lead, between, foot))))
     yield from _page(head, lead, entries, between + foot, most)
+
+
+def _with_families(summary: Summary, width: int, entries: list[_Entry], head: list[Line], room: int) -> list[Line]:
+    """Give the kinds of kernels that one line leaves to the others a second one, where nothing loses a line or a place for it."""
+    short, full = (kernels_lines(summary, width, much=much) for much in (None, _SOME_LEFT))
+    at = next((at for at in range(len(head)) if short and head[at : at + len(short)] == short), None)
+    taken = sum(max(map(len, (entry.forms[0], *entry.detailed[:1]))) for entry in entries)
+    if at is None or len(head) + len(full) - len(short) + taken > room:
+        return head
+    return head[:at] + full + head[at + len(short) :]
+
+
+def _waiting_lines(summary: Summary) -> frozenset[str]:
+    """Return the lines of the source that the waits for the CPU are divided among: ``model.py:37``."""
+    parts = [part for part in summary.host_time if part.kind == "function" and part.share >= _PART]
+    return frozenset(step_time.host_part(part).split(" ")[0] for part in parts)
+
+
+def _with_operators(analysis: Analysis, width: int, entries: list[_Entry], foot: list[Line], room: int) -> list[Line]:
+    """Name in the line of start-up the operators that it is spread over, where no finding loses a line for them."""
+    short, full = (_wrapped(_start_up(analysis, operators=operators), width) for operators in (False, True))
+    if not short or _kept(entries, room) != _kept(entries, room - len(full) + len(short)):
+        return foot
+    at = next((at for at in range(len(foot)) if foot[at : at + len(short)] == short), None)
+    return foot if at is None else foot[:at] + full + foot[at + len(short) :]
+
+
+def _beside_kernels(
+    analysis: Analysis, width: int, head: list[Line], first: list[Line], passes: list[Line]
+) -> tuple[list[Line], list[Line]]:
+    """Put the passes of a training step, in short, where the smaller kinds of kernels stand, unless *first* holds them.
+
+    All is as it was where none of these kinds is small.
+    """
+    summary = analysis.summary
+    if not passes or first[-len(passes) :] == passes:
+        return head, first
+    short = [*_title(analysis, width), *_state(analysis, width, rows=1)]
+    # Where all of them have no room, those of a twentieth do.
+    told = (_wrapped(step_time.passes(summary, brief=True, least=least), width) for least in (None, _PART))
+    brief = next((lines for lines in told if lines and len(short) + len(lines) <= len(head)), [])
+    row = "".join(str(piece) for line in kernels_lines(summary, width, rows=1) for piece in line)
+    large = [clean(part.family) for part in summary.kernel_time if part.share >= _TENTH and part.family != _REST]
+    fits = bool(brief) and all(name in row for name in large)
+    return (short, first + brief) if fits else (head, first)
 
 
 def _room_of_waits(summary: Summary, entries: list[_Entry], room: int) -> int:
@@ -223,14 +286,16 @@ def _title(analysis: Analysis, width: int) -> list[Line]:
     return [(doc.Span(name),), *_wrapped(aside, width)]
 
 
-def _state(analysis: Analysis, width: int) -> list[Line]:
-    """Return the headline, where the time goes, and what reading lost."""
+def _state(analysis: Analysis, width: int, rows: int = 2) -> list[Line]:
+    """Return the headline, where the time goes, kernels in so many rows at most, and what reading lost."""
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
-    if causes := time_line(analysis.summary, width):
+    if not _captures_alone(analysis) and (causes := time_line(analysis.summary, width)):
         lines.append((causes,))
     # Where lines are narrow it stands below the findings: the first one's price has a place among the first lines.
     if width >= _NARROW:
-        lines += kernels_lines(analysis.summary, width)
+        least = _KERNELS if leading(analysis.findings) else _KERNELS_ALONE
+        lines += kernels_lines(analysis.summary, width, least, rows)
+        lines += _wrapped(step_time.too_short(analysis), width, "bad")
     if unlike := unprofiled_line(analysis.summary, width):
         lines.append((unlike,))
     if analysis.memory_peak is not None:
@@ -242,11 +307,40 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     return lines
 
 
-def _start_up(analysis: Analysis, least: float = _MUCH_STARTUP) -> str:
-    """Return what of the recording is start-up, from the part *least* on; nothing where the headline says what it is."""
+def _captures_alone(analysis: Analysis) -> bool:
+    """Tell whether a recording is a graph's capture but for so little that nobody can use shares of it, and nothing was found."""
+    summary, headline = analysis.summary, analysis.headline
+    if headline is None or headline.kind != "capture only" or leading(analysis.findings):
+        return False
+    return summary.whole_ms < _REST_OF_CAPTURE * (summary.extent_ms or summary.window_ms)
+
+
+_REST_OF_CAPTURE = 0.1
+"""Of a recording that is a capture: of less beside it nothing is said."""
+
+
+def _without_rest(analysis: Analysis) -> Analysis:
+    """Leave out where the time beside a capture goes, where that is next to nothing."""
+    if not _captures_alone(analysis):
+        return analysis
+    return msgspec.structs.replace(
+        analysis, elsewhere=[], summary=msgspec.structs.replace(analysis.summary, host_time=[])
+    )
+
+
+def _start_up(analysis: Analysis, least: float = _MUCH_STARTUP, *, operators: bool = True) -> str:
+    """Return what of the recording is start-up, from the part *least* on; nothing where the headline says what it is.
+
+    *operators*: with those that it is spread over.
+    """
     headline = analysis.headline
     said = headline is not None and (_STARTUP_SAID in headline.text or headline.kind in _NOTHING_STEADY)
-    return "" if said else figures.start_up(analysis.summary, least)
+    return "" if said else figures.start_up(analysis.summary, least, operators=operators)
+
+
+def _opened(analysis: Analysis, small: str) -> str:
+    """Return the line *small* of start-up; without one, and without a longer one, which call creates the GPU's context."""
+    return small or ("" if _start_up(analysis) else figures.context(analysis.summary))
 
 
 def _ends(analysis: Analysis) -> str:
@@ -254,7 +348,7 @@ def _ends(analysis: Analysis) -> str:
     headline = analysis.headline
     if headline is not None and ("not counted" in headline.text or headline.kind in _NOTHING_STEADY):
         return ""
-    return figures.ends(analysis.summary, first=not _start_up(analysis))
+    return figures.ends(analysis.summary, first=not _start_up(analysis), span_ms=analysis.trace.span_ms)
 
 
 def _slowed(analysis: Analysis, width: int) -> list[Line]:
@@ -283,19 +377,34 @@ def time_line(summary: Summary, width: int) -> str:
     return _in_a_line(f"{unit} {whole}: ", parts, width)
 
 
-def kernels_lines(summary: Summary, width: int) -> list[Line]:
-    """Return ``kernels 62.7 ms: matrix products 47 %, softmax 31 %, other 22 %``, where kernels take much of the step.
+def _paragraphs(texts: Iterable[str], width: int) -> list[Line]:
+    """Return the lines of texts, each from a line of its own."""
+    return [line for text in texts if text for line in _wrapped(text, width)]
 
-    Of a program on the CPU its operators. In one line, of two where that leaves much to the others.
+
+def _listed_kinds(families: Sequence[KernelTime], total: float) -> list[tuple[str, float]]:
+    """Return each named kind of kernels as the line has it, with its share in percent."""
+    return [
+        (f"{clean(part.family)} {100 * part.share:.0f} %{step_time.with_casts(part, total)}", 100 * part.share)
+        for part in families
+        if part.family != _REST
+    ]
+
+
+def kernels_lines(
+    summary: Summary, width: int, least: float | None = None, rows: int = 2, *, much: float | None = None
+) -> list[Line]:
+    """Return ``kernels 62.7 ms: matrix products 47 %, softmax 31 %, other 22 %``, where kernels take so much of the step.
+
+    Of a program on the CPU its operators. In one line, of two *rows* where that leaves *much* to the others, in percent.
     """
     families = summary.kernel_time or summary.operator_time
     total = sum(part.ms for part in families)
-    if not total or total < _KERNELS * summary.whole_ms:
+    if not total or total < (_KERNELS if least is None else least) * summary.whole_ms:
         return []
     first = _of_families(summary, total)
-    kinds = [part for part in families if part.family != _REST]
-    parts = [(clean(part.family), 100 * part.share) for part in kinds]
-    texts = [f"{clean(part.family)} {100 * part.share:.0f} %{step_time.with_casts(part, total)}" for part in kinds]
+    parts = _listed_kinds(families, total)
+    texts = [text for text, _ in parts]
     rest = 100 - sum(part for _, part in parts)
     two: list[Line] = []
     for count in range(sum(part >= _LEAST for _, part in parts), 0, -1):
@@ -303,8 +412,8 @@ def kernels_lines(summary: Summary, width: int) -> list[Line]:
         listed = [*texts[:count], *([f"{_REST} {left:.0f} %"] if left >= _SHOWN_WHOLE else [])]
         lines = _filled(first, listed, width)
         if len(lines) == 1:
-            return two if two and left >= _MUCH_LEFT else lines
-        two = two or (lines if len(lines) == _ROWS else [])
+            return two if two and left >= (_MUCH_LEFT if much is None else much) else lines
+        two = two or (lines if len(lines) == _ROWS <= rows else [])
     return two
 
 
@@ -321,6 +430,8 @@ def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
     In as many lines as there is room for, *most*. Every part of a twentieth or more is named for which there is room; functions
     of one file behind the first of them.
     """
+    mean = step_time.with_mean_waits(summary)
+    summary, of_mean = mean, " (mean)" if mean is not summary else ""
     total = sum(part.ms for part in summary.host_time)
     if not total or total < _KERNELS * summary.whole_ms:
         return []
@@ -330,7 +441,9 @@ def host_lines(summary: Summary, width: int, most: int) -> list[Line]:
         parts = [f"{name} {100 * part.share:.0f} %" for part, name in _of_files(named[:count])]
         listed = [*parts, *([f"{_REST} {rest:.0f} %"] if rest >= _SHOWN_WHOLE else [])]
         what = "time by line" if named[0].kind == "line" else "waits for the CPU"
-        lines = _filled(f"{what} {step_time.waits_for(summary, width - columns(what) - len(' :'))}: ", listed, width)
+        # In a single line there is no room for what these waits are divided in.
+        room = width - columns(what + of_mean) - len(" :") if most > 1 else 0
+        lines = _filled(f"{what} {step_time.waits_for(summary, room)}{of_mean}: ", listed, width)
         if len(lines) <= min(_HOST_ROWS, most):
             return lines
     return []
@@ -475,12 +588,14 @@ _LONG = frozenset(("fp64", "fp32"))
 """Formats of numbers in which this GPU, or another, is much slower than in a shorter one."""
 _UNLIKE = 0.1
 """Difference of a cause's share from which on the step without the profiler has a line of its own."""
-_KERNELS, _LEAST = 0.1, 1.5
-"""Of the step: kernels of less are not divided. Percent of their time: a family of less is one of the others."""
+_KERNELS, _KERNELS_ALONE, _LEAST = 0.1, 0.05, 1.5
+"""Of the step: kernels of less are not divided, and where nothing was found. Percent of their time: a family of less is one of the
+others."""
 _HOST_ROWS, _PART = 4, 0.05
 """Lines at most of the time in which the GPU waits for the CPU; a part of less of it is one of the others."""
-_ROWS, _MUCH_LEFT = 2, 10.0
-"""Lines that they are divided in at most, the second only where the first leaves so many percent to the others."""
+_ROWS, _MUCH_LEFT, _SOME_LEFT = 2, 10.0, 4.5
+"""Lines that they are divided in at most, the second only where the first leaves so many percent to the others, or so many where
+the screen has lines left."""
 _REST = "other"
 """Family of kernels that are of no other: shown with those that have no room."""
 _SHOWN = 0.05
@@ -557,6 +672,18 @@ def together(analysis: Analysis) -> str:
     return f"{fixes}: {all_fixes(analysis.summary, plan)}"
 
 
+def _remark(analysis: Analysis, width: int) -> list[Line]:
+    """Lines that stand where no finding leads: how to record what one could speak of."""
+    note = figures.remark(analysis)
+    if note is None:
+        return [("No findings.",)]
+    (message, _, _), (title, _, _) = note.message.partition(" ("), note.advice.partition(". ")
+    lines = _wrapped(f"No findings. {message} ({note.code}).", width)
+    lines += [(f"{_INSET}{line}",) for line in wrap(f"→ {title.rstrip('.')}", width - len(_INSET))]
+    code = [_INSET + line for line in clean_lines(note.example or "")]
+    return lines + [(doc.Span(line, "code"),) for line in code if max(map(columns, code)) <= width]
+
+
 def _before(analysis: Analysis, width: int) -> list[Line]:
     """Return the line above the findings: all fixes together; where lines are short, without what savings do to later ones."""
     text, each = together(analysis), of_each(analysis)
@@ -617,13 +744,22 @@ def _times(step: PlanStep) -> str:
     return "–".join(dict.fromkeys(f"{times:.1f}" for times in ends)) + "×"
 
 
-def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> list[_Entry]:
+def _entries(
+    analysis: Analysis, findings: Sequence[Finding], width: int, waiting: frozenset[str] = frozenset()
+) -> list[_Entry]:
+    """Compose the lines of findings; *waiting*: lines of the source that the screen divides the waits for the CPU among.
+
+    A finding about these waits names such a line without its own share of it: that is of the launches behind them, another figure.
+    """
     training = {rule for step in analysis.plan if step.changes_training for rule in step.rules}
     place = {finding.rule: index for index, finding in enumerate(analysis.findings, 1)}
 
     def composed(finding: Finding, beside: str) -> _Entry:
-        worth, module = saving(finding, analysis.findings) + beside, _told_apart(finding, analysis)
-        return entry(finding, place[finding.rule], width, worth, finding.rule in training, module=module)
+        worth, module = saving(finding, analysis.findings, analysis.summary) + beside, _told_apart(finding, analysis)
+        divided = finding.category == _WAITS and any(f"{line} " in f"{where(finding)} " for line in waiting)
+        return entry(
+            finding, place[finding.rule], width, worth, finding.rule in training, module=module, divided=divided
+        )
 
     entries = []
     for finding in findings:
@@ -636,6 +772,8 @@ def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> lis
     return entries
 
 
+_WAITS = "gpu-idle"
+"""Category of the rules about what the GPU waits for."""
 _ODD = 1.5
 """Times its cost that a finding saves, from which on the reason is said in any case."""
 
@@ -656,8 +794,20 @@ def _model(path: str) -> str:
     return path.partition("/")[0].rpartition("_")[0] or path.partition("/")[0]
 
 
-def entry(finding: Finding, index: int, width: int, worth: str, training: bool = False, *, module: str = "") -> _Entry:
-    """Compose the lines of a finding: its title and what it saves, its place, and its fix."""
+def entry(
+    finding: Finding,
+    index: int,
+    width: int,
+    worth: str,
+    training: bool = False,
+    *,
+    module: str = "",
+    divided: bool = False,
+) -> _Entry:
+    """Compose the lines of a finding: its title and what it saves, its place, and its fix.
+
+    *divided*: its places are said elsewhere with their shares.
+    """
     level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
     title = wrap(clean(finding.title) + (f", in {module}" if module else ""), width - _MARGIN)
     head: list[Line] = [(f"{index:>2} ", level, " ", doc.Span(title[0]))]
@@ -668,11 +818,12 @@ def entry(finding: Finding, index: int, width: int, worth: str, training: bool =
         blanks = min(width, 100) - _MARGIN - last - columns(worth)
         head[-1] = (*head[-1], " " * max(blanks, 2), worth)
     place, fix = where(finding), words(finding) + (" (may affect accuracy)" if training else "")
+    place = _PART_OF_ALL.sub("", place) if divided else place
     saved = [] if beside else [worth]
     full = _packed([*saved, place, f"→ {fix}"], width, place)
     forms = (head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, ""))
     detailed: tuple[list[Line], ...] = ()
-    if more := places_behind(finding):
+    if more := "" if divided else places_behind(finding):
         parts = ([*saved, place, more, f"→ {fix}"], [*saved, place, more])
         detailed = tuple(head + _packed(of, width, place) for of in parts)
     return _Entry(forms, finding.cost_ms if finding.saving is None else finding.saving.high_ms, detailed)
@@ -781,16 +932,21 @@ def words(finding: Finding) -> str:
     return clean(finding.fix.title)
 
 
-def saving(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return ``saves 22–44 ms (27–55 %)``, and what is saved alone where that differs; what is known instead without a price."""
+def saving(finding: Finding, others: Sequence[Finding], summary: Summary | None = None) -> str:
+    """Return ``saves 22–44 ms (27–55 %)``, and what is saved alone where that differs; what is known instead without a price.
+
+    The cost is the mean step's, and says so, where the step of *summary* is another.
+    """
+    ms, of_mean = figures.mean_cost(finding, summary)
+    mean = " (mean step)" if of_mean else ""
     if finding.saving is None:
         if not finding.cost_ms:
             return figures.unpriced(finding, others)
-        return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
+        return f"takes {duration(ms)}{mean} ({share(finding.cost_share)} %), saving not known"
     by_itself = alone(finding.saving)
     most = (finding.saving.alone_ms or {}).get("high", 0.0)
     saved = max(finding.saving.high_ms, most if by_itself else 0.0)
-    cost = f"cost {duration(finding.cost_ms)}, " if finding.cost_ms >= _MORE * saved > 0 else ""
+    cost = f"cost {duration(ms)}{mean}, " if finding.cost_ms >= _MORE * saved > 0 else ""
     if not by_itself:
         return f"{cost}saves {finding.saving}"
     after = " after those above" if most < _BY_ITSELF * finding.saving.high_ms else ""
@@ -871,18 +1027,22 @@ def _noted(analysis: Analysis, shown: Sequence[Finding], width: int, least: floa
 
     The fixes above return that, or no one knows it. What the same change does away with is counted there.
     """
+    least = least if shown or least > _NOTED else _NOTED_ALONE
     notes = [one for one in analysis.findings if one.severity == "note" and one.cost_share >= least and not one.done_by]
-    notes = sorted(notes, key=lambda one: -one.cost_ms)[:_MOST_NOTED] if shown else []
+    notes = sorted(notes, key=lambda one: -one.cost_ms)[:_MOST_NOTED]
     if not notes:
         return []
-    told = f"Noted: {'; '.join(f'{clean(one.title)}, {duration(one.cost_ms)}' for one in notes)}"
+    costs = [figures.mean_cost(one, analysis.summary) for one in notes]
+    taken = [f"{duration(ms)}{' (mean step)' if of_mean else ''}" for ms, of_mean in costs]
+    told = f"Noted: {'; '.join(f'{clean(one.title)}, {ms}' for one, ms in zip(notes, taken, strict=True))}"
     above = {finding.rule for finding in shown}
     with_others = all(one.after and set(one.after) <= above for one in notes)
     return _wrapped(f"{told} (gone with the fixes above)" if with_others else told, width)
 
 
-_NOTED, _LARGE, _MOST_NOTED = 0.05, 0.15, 3
-"""Of the step: what a note owns that is named where there is room, and one that takes the room of fixes; and how many are."""
+_NOTED, _NOTED_ALONE, _LARGE, _MOST_NOTED = 0.05, 0.01, 0.15, 3
+"""Of the step: what a note owns that is named where there is room, where nothing else was found, and one that takes the room of
+fixes; and how many are."""
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
@@ -915,7 +1075,7 @@ def _to_record(analysis: Analysis, shown: Sequence[Finding]) -> str:
     return f" {cpu} with with_stack=True."
 
 
-def _next(path: str, findings: bool, width: int) -> list[Line]:
+def _next(findings: bool, width: int) -> list[Line]:
     """Return what to type next."""
     parts = ["--explain 1"] if findings else []
     parts += ["-v (everything)", "-o report.html (page)", "advisor gate (CI)"]
@@ -939,7 +1099,7 @@ def several(document: Several, width: int) -> Iterator[doc.Block]:
         ]
     table = list(_each(many, across, width, most // 2 if entries else most - len(head) - 4))
     lead: list[Line] = [("Across the ranks:",)] if entries else []
-    foot = [*table, *_next("", False, width)]
+    foot = [*table, *_next(False, width)]
     yield from _page(head, lead, entries, foot, most)
 
 
@@ -1006,7 +1166,7 @@ def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int
     for name, analysis in shown:
         time = duration(figures.whole_ms(analysis.summary))
         lead = next(iter(leading(analysis.findings)), None)
-        first = "no findings" if lead is None else f"{lead.rule} {saving(lead, analysis.findings)}"
+        first = "no findings" if lead is None else f"{lead.rule} {saving(lead, analysis.findings, analysis.summary)}"
         label = clean(name) + " " * (min(wide, 40) - columns(clean(name)))
         line = f"  {label}  {time:>8}  {first}"
         if columns(line) <= width:

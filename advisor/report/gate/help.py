@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from advisor import rulebook
 from advisor.report.markdown import plain
@@ -13,8 +14,7 @@ from advisor.rulebook import Rule
 from advisor.views.metrics import METRICS, Metric
 
 
-@dataclass(frozen=True)
-class Help:
+class Help(Struct, frozen=True):
     """Help of one check: in a sentence, in a paragraph, and in full."""
 
     short: str

@@ -6,7 +6,7 @@ guess: what shows nothing stays None. Rules choose their fix by these facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from advisor.timeline.context import Context
 from advisor.timeline.program import compilation, learning, libraries, numbers, placement
@@ -30,8 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """Facts of a program; the columns of `trace` and ``results.Program`` say what each of them means."""
 
     kind: str

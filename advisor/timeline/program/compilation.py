@@ -8,6 +8,7 @@ import numpy as np
 
 from advisor.intervals import Bools, distinct
 from advisor.intervals import inside as within
+from advisor.regex import regex
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import any_match, names_of
@@ -16,19 +17,19 @@ INDUCTOR, AOT, DYNAMO, TORCHSCRIPT, TENSORRT, XLA = "inductor", "aot", "dynamo",
 # Inductor names what it generates by its kind: pointwise, reductions, templates (torch 2.0: by its arguments); `cpp_fused` on
 # the CPU.
 _TRITON = r"^triton_(?:poi|red|per|tem|mm|bmm|for|unk|spl|flex|convolution)_|^triton__(?:\d+d)+|^triton_\d+(?:_|$)"
-_INDUCTOR = re.compile(
+_INDUCTOR = regex(
     rf"{_TRITON}|^## Call CompiledFxGraph|^(?:graph_\d+_)?cpp_fused"
     r"|^inductor::"
 )
-_AOT = re.compile(
+_AOT = regex(
     r"^(?:autograd::engine::evaluate_function: )?CompiledFunction(?:Backward\d*)?$|^AOTDispatcher Runtime Wrapper"
 )
-_DYNAMO = re.compile(r"^Torch-Compiled Region|^TorchDynamo Cache Lookup$")
-_TORCHSCRIPT = re.compile(
+_DYNAMO = regex(r"^Torch-Compiled Region|^TorchDynamo Cache Lookup$")
+_TORCHSCRIPT = regex(
     r"^(?:prim::|TensorExpr|DifferentiableGraph|fallback_function$|CudaFusionGroup)|^fused_\w*_\d{15,}$|^nvfuser|^torch::jit::"
 )
-_TENSORRT = re.compile(r"^(?:tensorrt|trtorch)::|TRTEngine|ExecutionContext::enqueue|^torch_tensorrt", re.IGNORECASE)
-_XLA = re.compile(r"^xla::|torch_xla|StepMarker")
+_TENSORRT = regex(r"^(?:tensorrt|trtorch)::|TRTEngine|ExecutionContext::enqueue|^torch_tensorrt", re.IGNORECASE)
+_XLA = regex(r"^xla::|torch_xla|StepMarker")
 _BY_NAME = (
     (TENSORRT, _TENSORRT),
     (XLA, _XLA),
@@ -38,13 +39,13 @@ _BY_NAME = (
     (TORCHSCRIPT, _TORCHSCRIPT),
 )
 # Inside these everything is compiled code; what a generated kernel's name says by itself needs no region around it.
-_REGION = re.compile(
+_REGION = regex(
     rf"{_AOT.pattern}|^Torch-Compiled Region|^## Call CompiledFxGraph|{_TENSORRT.pattern}|{_TORCHSCRIPT.pattern}",
     re.IGNORECASE,
 )
-_GENERATED = re.compile(rf"{_TRITON}|^fused_\w*_\d{{15,}}$")
+_GENERATED = regex(rf"{_TRITON}|^fused_\w*_\d{{15,}}$")
 _LEAST_SCRIPTED = 0.05
-_CALLS = re.compile(r"^(?:AOTDispatcher Runtime Wrapper|TorchDynamo Cache Lookup)")
+_CALLS = regex(r"^(?:AOTDispatcher Runtime Wrapper|TorchDynamo Cache Lookup)")
 
 
 def compiler(context: Context) -> str | None:
@@ -73,7 +74,7 @@ def _scripted(context: Context) -> bool:
     inside = marks[host.name]
     inside[around] = True
     below = host.flow(np.where(inside, 1, -1).astype(np.int8)) > 0
-    own = (host.end - host.start - host.children_ns())[ops]
+    own = host.own_ns(ops)
     return bool(own[below[ops]].sum() >= _LEAST_SCRIPTED * own.sum())
 
 
@@ -97,7 +98,7 @@ def compiled_share(context: Context) -> float | None:
         total = int(time.sum())
         return float(time[generated].sum() / total) if total else None
     ops = np.flatnonzero(host.group == OP)
-    own = (host.end - host.start - host.children_ns())[ops]
+    own = host.own_ns(ops)
     total = int(own.sum())
     return float(own[inside[ops]].sum() / total) if total else None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import FORWARD, OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.waits import nodes_by_name
@@ -22,18 +22,16 @@ _FREED_NS = 10_000
 """To free what autograd kept of an operator takes a few microseconds; Python of so much for each is no work of the program's."""
 _PAUSE_NS = 1_000_000
 _LEAST_STEPS = 3
-_CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
-_LAYER = re.compile(
-    r"^aten::(?:linear|addmm|mm|bmm|baddbmm|matmul|conv\w+|_convolution|batch_norm|layer_norm|embedding)$"
-)
+_CELL = regex(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
+_LAYER = regex(r"^aten::(?:linear|addmm|mm|bmm|baddbmm|matmul|conv\w+|_convolution|batch_norm|layer_norm|embedding)$")
 _ENGINE = "autograd::engine::evaluate_function: "
 _SELECTED = (
-    ("attention", re.compile("attention")),
-    ("recurrent", re.compile("rnn")),
-    ("convolution", re.compile(r"conv")),
+    ("attention", regex("attention")),
+    ("recurrent", regex("rnn")),
+    ("convolution", regex(r"conv")),
 )
-_CONVOLVES = re.compile(r"^aten::(?:cudnn|miopen)_convolution|^aten::convolution_backward$")
-_TIMED = re.compile(r"^(?:cuda|hip)EventElapsedTime")
+_CONVOLVES = regex(r"^aten::(?:cudnn|miopen)_convolution|^aten::convolution_backward$")
+_TIMED = regex(r"^(?:cuda|hip)EventElapsedTime")
 _TESTS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
 
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct, without
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.operator_names import moves_no_data
@@ -16,55 +17,55 @@ from advisor.timeline.program.names import Names, any_match, names_of
 TRAINING, INFERENCE, UNKNOWN = "training", "inference", "unknown"
 _STEP = "Optimizer.step#"
 # What a forward pass of any model runs, and a benchmark of copies or a set-up call does not.
-_LAYERS = re.compile(
+_LAYERS = regex(
     r"^(?:aten|quantized|mkldnn|onednn)::_?(?:(?:mkl_|mkldnn_)?linear|addmm|(?:cudnn_|miopen_|mkldnn_"
     r"|thnn_|slow_)?conv|scaled_\w*mm|scaled_dot_product|embedding|lstm|gru|(?:native_)?(?:layer|batch|group)_norm)"
     r"|^(?:vllm|sgl_kernel|_C|aiter|trtllm|fbgemm|torchvision|xformers|flash_attn\w*)::"
 )
 # Products are a model's where something else is computed beside them: alone they may be anything, as compiled code may.
-_PRODUCTS = re.compile(r"^(?:aten|quantized|mkldnn|onednn)::_?(?:bmm|baddbmm|mm|matmul|einsum)")
-_COMPILED = re.compile(r"^CompiledFunction$|^## Call CompiledFxGraph|^Torch-Compiled Region")
-_ALONE = re.compile(
+_PRODUCTS = regex(r"^(?:aten|quantized|mkldnn|onednn)::_?(?:bmm|baddbmm|mm|matmul|einsum)")
+_COMPILED = regex(r"^CompiledFunction$|^## Call CompiledFxGraph|^Torch-Compiled Region")
+_ALONE = regex(
     r"^aten::(?:empty|zeros|zero_|ones|fill_|full|rand|normal_|uniform_|copy_|to$|_to_copy|item|_local_scalar)"
 )
-_COMPUTES = re.compile(r"^[\w.]+::\w")
+_COMPUTES = regex(r"^[\w.]+::\w")
 _GENERATED = 3
 """Kernels of different names from which on compiled code holds more than one operation of a user's."""
 # Kernels that only a backward pass or an optimizer's step launches, for recordings of the GPU alone. Not dgrad: a transposed
 # convolution runs it forward.
-_BACKWARD_KERNEL = re.compile(r"[bB]ackward|_bwd(?![a-z])|bn_bw_|BatchNormBwd|wgrad|_wrw_")
-_OPTIMIZER_KERNEL = re.compile(
+_BACKWARD_KERNEL = regex(r"[bB]ackward|_bwd(?![a-z])|bn_bw_|BatchNormBwd|wgrad|_wrw_")
+_OPTIMIZER_KERNEL = regex(
     r"[aA]dam(?:W|Functor|_cuda|Capturable|MathFunctor)?\b|AdamFunctor|FusedSgd|FusedAdam|SGDFunctor|LAMBStage"
 )
-_SCALER = re.compile(r"_amp_foreach_non_finite_check|_amp_update_scale|amp_non_finite_check|amp_update_scale")
+_SCALER = regex(r"_amp_foreach_non_finite_check|_amp_update_scale|amp_non_finite_check|amp_update_scale")
 # Classes of torch.optim, and the forms that each of them has (torch 2.13).
-_FUSED = frozenset(("Adam", "AdamW", "SGD", "Adagrad"))
-_FOREACH = _FUSED | frozenset(("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "Adafactor"))
+FUSED = frozenset(("Adam", "AdamW", "SGD", "Adagrad"))
+_FOREACH = FUSED | frozenset(("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "Adafactor"))
 # Without an annotation the step's own operators and kernels name the algorithm: apex' and torch's fused forms.
 _BY_NAME = (
-    ("FusedLAMB", re.compile(r"LAMBStage[12]Functor|fused_lamb", re.IGNORECASE)),
-    ("AdamW", re.compile(r"^aten::_fused_adamw_")),
-    ("Adam", re.compile(r"^aten::_fused_adam_|FusedAdamMathFunctor|fused_adam_cuda")),
-    ("FusedAdam", re.compile(r"\bAdamFunctor|AdamCapturableFunctor|multi_tensor_adam|\badam_cuda_kernel")),
-    ("Adagrad", re.compile(r"^aten::_fused_adagrad_")),
-    ("SGD", re.compile(r"^aten::_fused_sgd_|FusedSgdMathFunctor")),
-    ("FusedSGD", re.compile(r"\bSGDFunctor|multi_tensor_sgd")),
+    ("FusedLAMB", regex(r"LAMBStage[12]Functor|fused_lamb", re.IGNORECASE)),
+    ("AdamW", regex(r"^aten::_fused_adamw_")),
+    ("Adam", regex(r"^aten::_fused_adam_|FusedAdamMathFunctor|fused_adam_cuda")),
+    ("FusedAdam", regex(r"\bAdamFunctor|AdamCapturableFunctor|multi_tensor_adam|\badam_cuda_kernel")),
+    ("Adagrad", regex(r"^aten::_fused_adagrad_")),
+    ("SGD", regex(r"^aten::_fused_sgd_|FusedSgdMathFunctor")),
+    ("FusedSGD", regex(r"\bSGDFunctor|multi_tensor_sgd")),
 )
-_FUSED_STEP = re.compile(
+_FUSED_STEP = regex(
     r"^aten::_fused_(?:adam|adamw|sgd|adagrad)_|Fused(?:Adam|Sgd|Adagrad)MathFunctor|\bAdam(?:Capturable)?Functor|\bSGDFunctor|LAMBStage"
 )
-_DROPOUT = re.compile(r"^aten::(?:feature_|alpha_|feature_alpha_)?dropout_?$|^aten::(?:native_dropout|_fused_dropout)$")
-_TRAINS = re.compile(rb'^\["[^"]*", ?"[^"]*", ?"True"\]$')
+_DROPOUT = regex(r"^aten::(?:feature_|alpha_|feature_alpha_)?dropout_?$|^aten::(?:native_dropout|_fused_dropout)$")
+_TRAINS = regex(rb'^\["[^"]*", ?"[^"]*", ?"True"\]$')
 """Concrete inputs of a dropout: the tensor, the rate, and whether it is in training."""
-_BATCH_NORM = re.compile(
+_BATCH_NORM = regex(
     r"^aten::(?:_batch_norm_impl_index|(?:cudnn|miopen|native)_batch_norm|_native_batch_norm_legit(?:_functional)?)$"
 )
-_STATISTICS = re.compile(
+_STATISTICS = regex(
     r"batch_norm_collect_statistics|bn_fw_tr_|BatchNormFwdTrain|BatchNormFwdTrainSpatial|batchnorm_fwtr"
 )
-_CALL = re.compile(r"^aten::batch_norm$")
+_CALL = regex(r"^aten::batch_norm$")
 _WHOLE = frozenset(("longint", "long int", "long", "int64_t"))
-_DRAWS = re.compile(r"^aten::(?:bernoulli_?|native_dropout|_fused_dropout|rand_like|empty_like)$")
+_DRAWS = regex(r"^aten::(?:bernoulli_?|native_dropout|_fused_dropout|rand_like|empty_like)$")
 
 
 def kind(context: Context) -> str:
@@ -126,7 +127,7 @@ def forms_of(optimizers: str | None) -> tuple[bool | None, bool | None]:
     classes = (optimizers or "").split(", ")
     if not set(classes) <= _FOREACH:
         return None, None
-    return set(classes) <= _FUSED, True
+    return set(classes) <= FUSED, True
 
 
 def scaler(context: Context) -> bool:

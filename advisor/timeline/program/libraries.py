@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from advisor.intervals import distinct
+from advisor.regex import regex
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import Names, any_match, names_of
 
@@ -18,7 +19,7 @@ _NEVER = ""
 # The first is what a report calls the program: an engine before the library whose models it runs. Of each: what its operators
 # and kernels are called, what its annotations are, and where its Python lies.
 _FRAMEWORKS = tuple(
-    (name, re.compile("|".join(filter(None, (operators, annotations)))) if operators or annotations else None, frozenset(folders))
+    (name, regex("|".join(filter(None, (operators, annotations)))) if operators or annotations else None, frozenset(folders))
     for name, operators, annotations, folders in (
         ("sglang", r"^(?:sgl_kernel|sglang)::|sgl_hip|\bsgl_kernel", r"^step\[(?:DECODE|EXTEND|PREFILL|MIXED|IDLE|TARGET_VERIFY)",
          ("sglang", "sgl_kernel",)),
@@ -51,25 +52,25 @@ ENGINES = frozenset(("vllm", "sglang", "tensorrt-llm", "tgi"))
 """Frameworks that serve models: what to change is an option of theirs."""
 
 # A class of Hugging Face's image processors that works on arrays of the CPU, image by image.
-_SLOW_PROCESSOR = re.compile(r"transformers/(?:image_transforms\.py|models/\w+/image_processing_(?!\w*_fast)\w+\.py)$")
+_SLOW_PROCESSOR = regex(r"transformers/(?:image_transforms\.py|models/\w+/image_processing_(?!\w*_fast)\w+\.py)$")
 
 _ATTENDS, _GROWS = ("aten::scaled_dot_product_attention",), "aten::cat"
 # Composable Kernel's attention comes with torch and flash-attn as well; its normalizations and experts with AITER alone.
-_AITER_KERNEL = re.compile(r"(?<![a-zA-Z])aiter|^_ZN5aiter|ck_tile\S*(?:[rR]ms[nN]orm|[lL]ayer[nN]orm|[mM]oe)")
-_AITER_OP = re.compile(r"^aiter::|^vllm::rocm_aiter")
+_AITER_KERNEL = regex(r"(?<![a-zA-Z])aiter|^_ZN5aiter|ck_tile\S*(?:[rR]ms[nN]orm|[lL]ayer[nN]orm|[mM]oe)")
+_AITER_OP = regex(r"^aiter::|^vllm::rocm_aiter")
 
-_OF_QUERIES_AND_KEYS = re.compile(rb"\[\[([\d,\s]+)\],\s*\[([\d,\s]+)\]")
+_OF_QUERIES_AND_KEYS = regex(rb"\[\[([\d,\s]+)\],\s*\[([\d,\s]+)\]")
 _CHOOSES = ("aten::argmax", "aten::multinomial")
 _CHOICES = 4
 """Choices of a token from which on they are a loop, and lengths of what one query is compared with."""
-_CHUNKS = re.compile(
+_CHUNKS = regex(
     r"transformers/pipelines/(?:automatic_speech_recognition|mask_generation|token_classification|zero_shot_classification|"
     r"zero_shot_object_detection|(?:document_)?question_answering)\.py"
 )
 
 WRAPPERS = ("ddp", "fsdp", "zero")
 _PARALLEL = tuple(
-    (name, re.compile(pattern))
+    (name, regex(pattern))
     for name, pattern in (
         ("ddp", r"^DistributedDataParallel\.|^torch(?:\.|::)distributed(?:\.ddp\.|::)reducer::|nn\.Module: DistributedDataParallel"
          r"|torch/nn/parallel/distributed\.py$"),
@@ -84,12 +85,10 @@ _PARALLEL = tuple(
         ("expert", r"^(?!.*\.py$).*(?:\bdeep_ep\b|deepep|moe_(?:all_?to_?all|dispatch))"),
     )
 )  # fmt: skip
-_COLLECTIVE = re.compile(
+_COLLECTIVE = regex(
     r"^c10d::|^record_param_comms$|^_?c10d_functional::|^(?:nccl|gloo|mpi|ucc|hccl|xccl):|\bnccl(?:Dev|_)?Kernel"
 )
-_COMMUNICATES = re.compile(
-    r"(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv)", re.IGNORECASE
-)
+_COMMUNICATES = regex(r"(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv)", re.IGNORECASE)
 
 
 def frameworks(context: Context) -> tuple[str, ...]:
@@ -203,15 +202,15 @@ def _communicating(names: Names) -> Iterable[str]:
 
 
 RECOMMENDER, LANGUAGE, VISION = "recommender", "language", "vision"
-_TABLES = re.compile(r"embedding_bag|^fbgemm::|^All2All_Pooled|split_embedding|pooled_embs|dlrm|merlin", re.IGNORECASE)
-_ATTENTION = re.compile(
+_TABLES = regex(r"embedding_bag|^fbgemm::|^All2All_Pooled|split_embedding|pooled_embs|dlrm|merlin", re.IGNORECASE)
+_ATTENTION = regex(
     r"scaled_dot_product|flash_attn|flash_fwd|fmha|^aten::_?softmax$|paged_attention|attn_fwd|Softmax$|SDPA",
     re.IGNORECASE,
 )
-_TOKENS = re.compile(
+_TOKENS = regex(
     r"^aten::embedding$|^vllm::|_VocabParallel|rotary_embedding|reshape_and_cache|vocab_parallel", re.IGNORECASE
 )
-_IMAGES = re.compile(r"^aten::(?:conv[23]d|max_pool[23]d|adaptive_avg_pool[23]d|_?slow_conv[23]d|thnn_conv2d)")
+_IMAGES = regex(r"^aten::(?:conv[23]d|max_pool[23]d|adaptive_avg_pool[23]d|_?slow_conv[23]d|thnn_conv2d)")
 
 
 def model(context: Context) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from advisor.timeline.context import Context
 
@@ -14,8 +14,7 @@ from advisor.timeline.context import Context
 MOST = 500
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """Distinct names, each group once: operators, annotations, calls of the runtime, kernels, and the files of Python functions."""
 
     ops: tuple[str, ...]

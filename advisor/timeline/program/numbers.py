@@ -7,23 +7,24 @@ import re
 import numpy as np
 
 from advisor.intervals import Ints, coded, fetch
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.kernel_names import DTYPES
 
-_FP4 = re.compile(r"[eE]2[mM]1|mxfp4|nvfp4|(?<![a-z])fp4", re.IGNORECASE)
-_FP4_PRODUCT = re.compile(rf"(?:ge|b)mm.*(?:{_FP4.pattern})", re.IGNORECASE)
-_PRODUCT = re.compile(
+_FP4 = regex(r"[eE]2[mM]1|mxfp4|nvfp4|(?<![a-z])fp4", re.IGNORECASE)
+_FP4_PRODUCT = regex(rf"(?:ge|b)mm.*(?:{_FP4.pattern})", re.IGNORECASE)
+_PRODUCT = regex(
     r"^aten::(?:b?addb?mm|addmm|addmv|baddbmm|bmm|mm|mv|_scaled_mm|mkldnn_convolution|mkl_linear|_mkl_linear|mkldnn_linear"
     r"|_slow_conv2d_forward|slow_conv3d_forward|thnn_conv2d|(?:cudnn|miopen)_convolution|convolution_backward)$"
 )
 # Operators that autocast wraps: the wrapper converts the operands, then calls the operator of the same name.
-_WRAPPED = re.compile(
+_WRAPPED = regex(
     r"^aten::(?:linear|conv[123]d|conv_transpose[123]d|_convolution|convolution|matmul|addmm|mm|bmm|baddbmm|layer_norm|softmax"
     r"|log_softmax|scaled_dot_product_attention|prelu|lstm_cell|gru_cell)$"
 )
 _CONVERTS = frozenset(("aten::to", "aten::_to_copy"))
-_AUTOCAST = re.compile(r"^aten::_autocast_to_|^fused__autocast_to")
+_AUTOCAST = regex(r"^aten::_autocast_to_|^fused__autocast_to")
 
 _HALVES = {"fp16", "bf16"}
 
@@ -72,7 +73,7 @@ def _by_operators(context: Context) -> dict[str, int]:
     nodes = np.flatnonzero((host.group == OP) & product[host.name]) if host.size else np.zeros(0, np.int64)
     types = context.op_column(nodes, "types")
     out: dict[str, int] = {}
-    for _, kind, ns in _summed(types * 0, types, (host.end - host.start)[nodes]):
+    for _, kind, ns in _summed(types * 0, types, host.ns(nodes)):
         format_ = (DTYPES.get(context.raw_dtypes[kind]) if kind >= 0 else None) or ""
         out[format_] = out.get(format_, 0) + ns
     return out

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from advisor import hardware
 from advisor.intervals import Ints, distinct, union
+from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.kernel_names import least_capability
 from advisor.timeline.recording import KERNEL
 
 # The work that makes a model: where these run on the CPU, the model does. Not their wrappers, which run beside a GPU too.
-_MODEL = re.compile(
+_MODEL = regex(
     r"^aten::(?:b?addb?mm|baddbmm|bmm|mm|mkldnn_convolution|mkl_linear|_mkl_linear|mkldnn_linear|mkldnn_rnn_layer|thnn_conv2d"
     r"|_slow_conv2d_forward|slow_conv3d_forward|mkldnn_convolution_backward|convolution_backward"
     r"|_scaled_dot_product_flash_attention_for_cpu|native_batch_norm|native_layer_norm)$|^mkldnn::|^onednn::|^cpp_fused"
@@ -23,7 +22,7 @@ _MOST_LAUNCHING = 0.1
 """Share of their time in which such operators may launch GPU work, for a model that runs on the CPU."""
 _LEAST_SHARE = 0.3
 """Share of the window that they must take: with less, the model is not what the program spends its time on."""
-_CALLS = re.compile(
+_CALLS = regex(
     r"^(?:cuda|hip)(?:GetDeviceCount|GetDevice|DeviceSynchronize|StreamSynchronize|Malloc|Memcpy|Free|EventRecord)"
 )
 
