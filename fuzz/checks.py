@@ -43,13 +43,19 @@ def need(condition: bool, message: str) -> None:
 
 
 def read(path: Path) -> Trace | str:
-    """The trace, accounted for to the ns; or why it was refused. Raises whatever is wrong."""
+    """The trace, accounted for to the ns; or why it was refused. Raises whatever is wrong.
+
+    One in which nothing has a duration can be read and queried, and is refused where it would be judged.
+    """
     try:
         trace = advisor.read(str(path))
+        accounts(trace)
+        if trace.is_timeless:
+            advisor.analyze(trace)
+            raise Broken("nothing has a duration, and yet it was judged")
     except TraceError as error:
         refusal(str(error), path)
         return str(error).removeprefix(f"{path}: ")
-    accounts(trace)
     return trace
 
 

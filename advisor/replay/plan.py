@@ -167,7 +167,9 @@ def _without(rungs: Sequence[Rung], notes: AbstractSet[str], whole_ms: float) ->
         if rung.rule in notes:
             continue
         low_before, before = low, high
-        low, high = low - (rung.low_before - rung.low), high - (rung.before - rung.high)
+        # Behind a fix that is left out the cautious run may return more than the other, which that fix had eased.
+        least, most = sorted((rung.low_before - rung.low, rung.before - rung.high))
+        low, high = low - least, high - most
         left.append(replace(rung, before=before, low=low, high=high, low_before=low_before))
     return left
 
@@ -219,6 +221,7 @@ def relay(
                     (high, finding.saving.high_ms, was.high_ms),
                 )
             )
+        low, high = sorted((low, high))
         before, low_ms, high_ms = high_ms, low_ms - low, high_ms - high
         step = msgspec.structs.replace(
             known[finding.rule],

@@ -14,6 +14,7 @@ import advisor
 from advisor import hardware
 from advisor.engine import run as engine
 from advisor.engine.ranking import LITTLE
+from advisor.replay import plan as plans
 from advisor.replay.effect import effect, launches_of_model
 from advisor.replay.graph import build
 from advisor.replay.pricing import Replay
@@ -490,6 +491,15 @@ def test_a_fix_is_worth_more_behind_one_that_returns_little() -> None:
     priced = joined([[first], [second]], 0.05, {})
     assert priced.savings == {"launch": (10, 60), "batch": (5, 30)}
     assert [(step.low, step.high) for step in priced.plan] == [(90, 40), (60, 35)]
+
+
+def test_behind_a_fix_left_out_as_a_note_no_step_is_shorter_by_the_cautious_run() -> None:
+    """Padding had eased the hopeful run, so that the wait behind it was worth 8 there and 10 cautiously."""
+    padded = Rung("padding", before=100, low=100, high=95, bound_by="work", low_before=100)
+    wait = Rung("wait", before=95, low=90, high=87, bound_by="work", low_before=100)
+    (left,) = plans._without([padded, wait], {"padding"}, 100)
+    assert (left.before, left.low_before) == (100, 100)
+    assert (left.low, left.high) == (92, 90)
 
 
 @pytest.mark.parametrize(
