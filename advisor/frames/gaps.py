@@ -37,6 +37,8 @@ SCHEMA = Schema(
         integer("gap_ns", "ns", "length of that whole stretch"),
         integer("turning_ns", "ns", "length of that stretch where it lies in two steps, the profiler's own work included; 0 where "
                 "it lies in one"),
+        flag("lone", "of the host's stretches at its line those of no other of three steps or more take a third as long: it may "
+             "have been the machine, not the program"),
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
         text("owner", "of the host's and an operator's: what held the host: " + ", ".join(OWNERS) + "; NULL: not known"),
@@ -88,6 +90,8 @@ SCHEMA = Schema(
     ),
 )  # fmt: skip
 _PROFILER = regex(r"torch/profiler/\w+\.py\(")
+_STEPS = 3  # with two, neither is the odd one
+_TIMES = 3  # steps of one program differ by less where what they do is alike
 
 
 def _segments(context: Context) -> tuple[Ints, Ints]:
@@ -132,6 +136,25 @@ def _turning(step: Ints, gap: Ints, length: Ints) -> Ints:
     np.minimum.at(least, gap, step)
     np.maximum.at(most, gap, step)
     return np.where(least < most, length, 0)[gap]
+
+
+def _lone(user: Ints, step: Ints, dur: Ints, host: Bools, steps: int) -> Bools:
+    """Flag stretches of the *host*'s at a place of the *user*'s that takes three times as long in one step as in any other."""
+    lone = np.zeros(len(user), np.bool_)
+    here = np.flatnonzero(host & (step >= 0))
+    if steps < _STEPS or not len(here):
+        return lone
+    keys, which = np.unique((user[here] + 1) * steps + step[here], return_inverse=True)
+    total, place = summed(which, dur[here], len(keys)), keys // steps
+    order = np.lexsort((total, place))
+    last = np.append(place[order][1:] != place[order][:-1], True)
+    most = order[last]
+    second = np.zeros(len(most), np.int64)
+    before = np.flatnonzero(last) - 1
+    paired = (before >= 0) & (place[order[before]] == place[most])
+    second[paired] = total[order[before[paired]]]
+    lone[here] = np.isin(which, most[_TIMES * second < total[most]])
+    return lone
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -183,6 +206,13 @@ def build(context: Context) -> pd.DataFrame:
         "gap_id": gap,
         "gap_ns": length[gap],
         "turning_ns": _turning(context.recording.step_of(start), gap, length),
+        "lone": _lone(
+            own,
+            context.recording.step_of(start),
+            dur,
+            ledger.cause[head] == CODE["host"],
+            len(context.recording.steps),
+        ),
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
         "owner": context.labels(held.owner, OWNERS),

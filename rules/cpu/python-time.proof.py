@@ -47,6 +47,59 @@ def a_small_tensor_whose_memory_is_kept() -> TraceBuilder:
     return freed_between_operators(8)
 
 
+def in_one_step(us: float, others_us: float = 100) -> TraceBuilder:
+    """Four steps of a line of Python beside an operator of 1 ms: *us* of the former in the second, *others_us* in the others."""
+    b = TraceBuilder(None, host_us=0)
+    for turn in range(4):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=500):
+                pass
+            with b.python("model.py(9): flow"):
+                b.idle(us=us if turn == 1 else others_us)
+            with b.op("aten::mkldnn_convolution", us=500):
+                pass
+    return b
+
+
+@quiet
+def a_step_that_waited_for_a_core() -> TraceBuilder:
+    return in_one_step(4_000)
+
+
+@fires(cost_ms=1.325)  # 5 ms and three times 0.1, over four steps
+def longer_than_one_waits_for_a_core() -> TraceBuilder:
+    return in_one_step(5_000)
+
+
+@fires(cost_ms=1.025)  # 2 ms and three times 0.7
+def steps_that_differ() -> TraceBuilder:
+    return in_one_step(2_000, 700)
+
+
+def in_a_call_of(library: str) -> TraceBuilder:
+    """Four steps, 2 of 4 ms Python in a call of *library* at one line of the program's."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+            with b.python("train.py(13): jacobian"), b.python(library):
+                b.idle(us=2000)
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+    return b
+
+
+@quiet
+def a_transform_of_torchs() -> TraceBuilder:
+    return in_a_call_of("torch/_functorch/vmap.py(493): _flat_vmap")
+
+
+@fires(cost_ms=2.0)
+def a_library_that_is_not_torch() -> TraceBuilder:
+    return in_a_call_of("site-packages/scipy/ndimage/_filters.py(493): gaussian_filter")
+
+
 def between_steps(us: float) -> TraceBuilder:
     """Four steps of an operator of 1 ms, with half of *us* before it and half behind: from step to step nothing else is there."""
     b = TraceBuilder(None, host_us=0)
