@@ -164,7 +164,7 @@ def worker_of(path: str) -> str:
 
 def change(before: Analysis | None, now: Analysis) -> str:
     """Return what became of the step since the recording before, and which cause moved most; empty for the first."""
-    from advisor.report.documents.screen import duration
+    from advisor.report.savings import duration
 
     if before is None:
         return ""

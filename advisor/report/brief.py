@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from advisor.counting import counted
-from advisor.report import Options, figures
-from advisor.report.documents import screen
+from advisor.report import Options, figures, limit_line, places, savings, time_lines
 from advisor.report.plain import clean, clean_lines, shorten
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.several import Several
@@ -37,7 +36,7 @@ def text(document: Analysis | Several, following: str) -> str:
 
 def first(analysis: Analysis) -> int | None:
     """Return the number of the first finding that is listed, None where none is."""
-    shown = screen.leading(analysis.findings)
+    shown = savings.leading(analysis.findings)
     return _number(analysis, shown[0]) if shown else None
 
 
@@ -53,12 +52,12 @@ def _command(document: Analysis | Several) -> str:
 
 def _one(analysis: Analysis, last: str) -> str:
     path = shorten(clean(analysis.trace.path), _PATH)
-    shown = screen.leading(analysis.findings)
+    shown = savings.leading(analysis.findings)
     head = [f"{path}: {' · '.join(figures.circumstances(analysis))}", *_state(analysis)]
     foot = [*_recorded(analysis), last]
     if not shown:
         return _joined([*head, "findings: none", *_remark(analysis), *foot])
-    lead = screen.together(analysis)
+    lead = savings.together(analysis)
     lead = lead[:1].lower() + lead[1:]
     for form in (_full, _placed, _short):
         entries = [form(finding, _number(analysis, finding), analysis.findings) for finding in shown]
@@ -86,9 +85,9 @@ def _state(analysis: Analysis) -> Iterator[str]:
     """Yield the headline, where the time goes, how far from the device's limit, and what reading lost."""
     if analysis.headline is not None:
         yield analysis.headline.text
-    if causes := screen.time_line(analysis.summary, _CAUSES):
+    if causes := time_lines.time_line(analysis.summary, _CAUSES):
         yield causes
-    if distance := screen.distance_of(analysis):
+    if distance := limit_line.distance_of(analysis):
         yield distance
     for doubt in figures.doubts(analysis.quality):
         yield f"{doubt.name.lower()}, {doubt.meaning}: {doubt.messages}"
@@ -119,17 +118,17 @@ def _recorded(analysis: Analysis) -> Iterator[str]:
 
 
 def _head(finding: Finding, number: int, others: Sequence[Finding]) -> str:
-    return f"{number} {finding.severity.upper()} {finding.rule}: {screen.saving(finding, others)}"
+    return f"{number} {finding.severity.upper()} {finding.rule}: {savings.saving(finding, others)}"
 
 
 def _full(finding: Finding, number: int, others: Sequence[Finding]) -> str:
-    place = screen.where(finding)
+    place = places.where(finding)
     at = f"; at {shorten(place, 120)}" if place else ""
-    return f"{_head(finding, number, others)}; {finding.title}{at}; fix: {screen.words(finding)}"
+    return f"{_head(finding, number, others)}; {finding.title}{at}; fix: {savings.words(finding)}"
 
 
 def _placed(finding: Finding, number: int, others: Sequence[Finding]) -> str:
-    place = screen.where(finding)
+    place = places.where(finding)
     return _head(finding, number, others) + (f"; at {shorten(place, 100)}" if place else "")
 
 
@@ -143,7 +142,7 @@ def _several(document: Several, last: str) -> str:
     lines = [counted(len(document.traces), "trace") + (" of ranks of one run" if document.across is not None else "")]
     lines += [f"all ranks: {_full(finding, number, across)}" for number, finding in enumerate(across[:5], 1)]
     for analysis in document.traces:
-        lead = next(iter(screen.leading(analysis.findings)), None)
+        lead = next(iter(savings.leading(analysis.findings)), None)
         worth = "no findings" if lead is None else _short(lead, _number(analysis, lead), analysis.findings)
         lines.append(f"{shorten(clean(analysis.trace.path), 100)}: {figures.span(analysis.summary)}; {worth}")
     return _fitting(lines, last)

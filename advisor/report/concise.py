@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.report import Options
-from advisor.report.documents import screen
+from advisor.report import Options, savings
 from advisor.report.plain import clean
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.several import Several
@@ -33,7 +32,7 @@ def _lines(findings: list[Finding], path: str) -> Iterator[str]:
         where = clean(path)
         if place is not None and place.file:
             where = clean(place.file) + (f":{place.line}" if place.line is not None and place.line >= 0 else "")
-        worth = screen.saving(finding, findings)
+        worth = savings.saving(finding, findings)
         yield (
-            f"{where}: {finding.severity} {clean(finding.rule)}: {clean(finding.title)} ({worth}) → {screen.words(finding)}"
+            f"{where}: {finding.severity} {clean(finding.rule)}: {clean(finding.title)} ({worth}) → {savings.words(finding)}"
         )

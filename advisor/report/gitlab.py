@@ -6,8 +6,7 @@ import hashlib
 import re
 from typing import Any, Literal
 
-from advisor.report import Options
-from advisor.report.documents import screen
+from advisor.report import Options, savings
 from advisor.report.plain import clean
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.encoding import to_json
@@ -69,6 +68,6 @@ def _issues(findings: list[Finding], path: str) -> list[dict[str, Any]]:
         if finding.severity == "note" or finding.after is not None:
             continue
         place = next((place for place in finding.where if place.file), None)
-        text = f"{finding.title} ({screen.saving(finding, findings)}) → {screen.words(finding)}"
+        text = f"{finding.title} ({savings.saving(finding, findings)}) → {savings.words(finding)}"
         issues.append(issue(finding.rule, _LEVELS[finding.severity], text, place, path))
     return issues

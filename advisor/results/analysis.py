@@ -619,7 +619,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Return ``22–44 ms (27–55 %)``, as reports write it; ``repr`` holds all digits and the basis."""
-        from advisor.report.documents.screen import durations, shares
+        from advisor.report.savings import durations, shares
 
         return f"{durations(self.low_ms, self.high_ms)} ({shares(self)} %)"
 

@@ -20,7 +20,7 @@ from advisor.replay.graph import build
 from advisor.replay.pricing import Replay
 from advisor.replay.rungs import Rung, joined
 from advisor.report import Options, render
-from advisor.report.documents.screen import durations
+from advisor.report.savings import durations
 from advisor.results.analysis import Analysis, Finding
 from advisor.rulebook import builtin_rules_dir, load
 from advisor.testing import TraceBuilder

@@ -19,7 +19,7 @@ from advisor.cli import main
 from advisor.engine.query import run
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
-from advisor.report import FORMATS, Options, figures, render, step_time
+from advisor.report import FORMATS, Options, figures, places, render, savings, step_time, time_lines
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
@@ -55,16 +55,16 @@ def check(made: Analysis, width: int) -> None:
     """Lines are few, fit the width but for places and the trace's name, and say early what to do first."""
     shown = lines(made, width)
     assert len(shown) <= (screen.LINES if width >= 80 else 45)
-    places = {screen.where(found) for found in made.findings} | {made.trace.path}
+    known = {places.where(found) for found in made.findings} | {made.trace.path}
     # Where the screen divides the waits by lines, a place stands without the share that it has of its finding.
-    places |= {re.sub(r" \(\d+ %\)", "", place) for place in places}
-    assert [line for line in shown if columns(line) > width and line not in places] == []
+    known |= {re.sub(r" \(\d+ %\)", "", place) for place in known}
+    assert [line for line in shown if columns(line) > width and line not in known] == []
     assert not any("…" in line for line in shown if "…" not in str(made.headline))
     leading = [found for found in made.findings if found.severity != "note" and found.after is None]
     if leading:
         text = " ".join(" ".join(shown[:12]).split())
         assert leading[0].title in text
-        assert screen.saving(leading[0], made.findings, made.summary) in text
+        assert savings.saving(leading[0], made.findings, made.summary) in text
 
 
 @pytest.mark.parametrize("name", [*NAMES, *AUDITED])
@@ -146,7 +146,7 @@ def test_the_total_is_of_the_fixes_that_are_listed() -> None:
     alone = replace(made, findings=[findings[0], findings[2]], plan=[plan[0], plan[2]])
     assert "This fix: step 100 → 70.0–90.0 ms (1.1–1.4× as fast):" in "\n".join(lines(alone))
     assert "All fixes: step 100 → 65.0–85.0 ms" in "\n".join(lines(replace(made, findings=findings[:2], plan=plan[:2])))
-    assert screen.together(made) == "These fixes: step 100 → 65.0–85.0 ms (1.2–1.5× as fast)"
+    assert savings.together(made) == "These fixes: step 100 → 65.0–85.0 ms (1.2–1.5× as fast)"
 
 
 def test_findings_at_one_line_are_told_apart_by_the_model_that_they_lie_in() -> None:
@@ -175,8 +175,8 @@ def test_recorded_settings_are_the_fix_in_few_words() -> None:
     setting = Setting(
         of="DataLoader", name="num_workers", value="0", advice="8", because="so many keep up", file=None, line=None
     )
-    assert screen.words(finding(settings=[setting])) == "num_workers 0 → 8"
-    assert screen.words(finding(settings=[replace(setting, advice=None)])) == finding().fix.title
+    assert savings.words(finding(settings=[setting])) == "num_workers 0 → 8"
+    assert savings.words(finding(settings=[replace(setting, advice=None)])) == finding().fix.title
 
 
 @pytest.mark.parametrize(
@@ -191,16 +191,16 @@ def test_recorded_settings_are_the_fix_in_few_words() -> None:
     ],
 )
 def test_durations_are_in_the_unit_of_their_upper_end(low: float, high: float, text: str) -> None:
-    assert screen.durations(low, high) == text
+    assert savings.durations(low, high) == text
 
 
 def test_a_saving_says_what_is_known_where_nothing_is_promised() -> None:
     plain = finding(saving=Saving(low_ms=0.0, high_ms=38.0, low_share=0.0, high_share=0.0949, basis="x"))
-    assert screen.saving(plain, []) == "saves 0–38.0 ms (0–9.5 %)"
+    assert savings.saving(plain, []) == "saves 0–38.0 ms (0–9.5 %)"
     unpriced = finding(saving=None)
-    assert screen.saving(unpriced, []).endswith("saving not known")
-    assert screen.saving(replace(unpriced, category="memory", cost_ms=0.0), [finding()]) == "costs no time of its own"
-    assert screen.saving(replace(unpriced, cost_ms=0.0), [finding()]) == "part of 1"
+    assert savings.saving(unpriced, []).endswith("saving not known")
+    assert savings.saving(replace(unpriced, category="memory", cost_ms=0.0), [finding()]) == "costs no time of its own"
+    assert savings.saving(replace(unpriced, cost_ms=0.0), [finding()]) == "part of 1"
 
 
 def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> None:
@@ -420,7 +420,7 @@ def test_a_mean_of_steps_that_differ_is_called_one(waits: tuple[int, ...], unit:
                 b.kernel("ampere_sgemm_128x64_nn", us=20_000)
             b.sync()
     summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
-    assert screen.time_line(summary, 80).startswith(unit)
+    assert time_lines.time_line(summary, 80).startswith(unit)
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_what_lies_outside_start_up_is_part_of_the_whole_recording(tmp_path: Pat
         with b.op("aten::mm", us=3_000):
             b.kernel("ampere_sgemm_128x64_nn", us=1_000)
     summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
-    assert screen.time_line(summary, 100).startswith("window outside start-up 100 ms of 400 ms: ")
+    assert time_lines.time_line(summary, 100).startswith("window outside start-up 100 ms of 400 ms: ")
 
 
 @pytest.mark.parametrize(
@@ -478,7 +478,7 @@ def test_what_lies_outside_start_up_is_part_of_the_whole_recording(tmp_path: Pat
 def test_no_tenth_of_the_step_is_hidden_where_whole_percents_leave_room(
     parts: list[tuple[str, float]], width: int, line: str
 ) -> None:
-    assert screen._in_a_line("step: ", parts, width) == line
+    assert time_lines.in_a_line("step: ", parts, width) == line
 
 
 def _of_kernels(**parts: float) -> Summary:
@@ -510,7 +510,7 @@ def _of_kernels(**parts: float) -> Summary:
     ],
 )  # fmt: skip
 def test_what_the_kernels_time_is_made_of(parts: dict[str, float], width: int, shown: list[str]) -> None:
-    assert screen.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]
+    assert time_lines.kernels_lines(_of_kernels(**parts), width) == [(line,) for line in shown]
 
 
 def test_notes_that_own_much_are_named_the_longest_first() -> None:
@@ -571,7 +571,7 @@ def test_kernels_of_a_mean_step_say_so_where_it_is_another_than_the_median() -> 
         (101.0, "kernels 50.0 ms: "),
         (None, "kernels 50.0 ms: "),
     ):
-        ((line,),) = screen.kernels_lines(replace(summary, steady_mean_ms=mean), 80)
+        ((line,),) = time_lines.kernels_lines(replace(summary, steady_mean_ms=mean), 80)
         assert line == first + "softmax 50 %, matrix products 50 %"
 
 
@@ -594,7 +594,7 @@ def test_kernels_of_a_mean_step_say_so_where_it_is_another_than_the_median() -> 
 )  # fmt: skip
 def test_the_place_is_the_library_s_line_and_the_user_s(file: str | None, library: str | None, text: str) -> None:
     place = Place(file=file, line=40, function="run", library=library, module=None, op="aten::_softmax", share=1.0)
-    assert screen.where(finding("a/b", where=[place])) == text
+    assert places.where(finding("a/b", where=[place])) == text
 
 
 def test_of_several_lines_of_a_library_the_one_with_the_most_stands_with_its_share() -> None:
@@ -607,8 +607,8 @@ def test_of_several_lines_of_a_library_the_one_with_the_most_stands_with_its_sha
         file="app/model.py", line=40, function="run", library=None, module=None, op=None, share=1.0, through=parts
     )
     told = "hub/hooks.py:3 call (40 %) and others, from app/model.py:40 in run"
-    assert screen.where(finding("a/b", where=[place])) == told
-    assert screen.where(finding("a/b", where=[replace(place, through=parts[:1])])) == "app/model.py:40 in run"
+    assert places.where(finding("a/b", where=[place])) == told
+    assert places.where(finding("a/b", where=[replace(place, through=parts[:1])])) == "app/model.py:40 in run"
 
 
 @pytest.mark.parametrize(
@@ -625,7 +625,7 @@ def test_what_a_fix_saves_only_behind_others_says_so(alone: float | None, text: 
     by_itself = None if alone is None else {"low": 0.0, "high": alone}
     price = Saving(low_ms=22.0, high_ms=43.8, low_share=0.14, high_share=0.29, basis="replay", alone_ms=by_itself)
     one = finding("a/b", saving=price)
-    assert screen.saving(one, [one]) == text
+    assert savings.saving(one, [one]) == text
 
 
 @pytest.mark.parametrize(
@@ -646,17 +646,17 @@ def test_a_cost_stands_beside_what_is_saved_where_it_is_more(
     assert saving is not None
     alone = None if alone_high is None else {"low": 30.0, "high": alone_high}
     one = finding(cost_ms=cost_ms, saving=replace(saving, alone_ms=alone))
-    assert screen.saving(one, [one]) == text
+    assert savings.saving(one, [one]) == text
 
 
 def test_a_saving_above_its_cost_names_what_the_same_change_saves_as_well() -> None:
     """28.1 ms at most of 20 of its own: the rest is of the other. Of 30 of its own nothing has to be said."""
     one = finding("gradient/zeroing-wait", cost_ms=20.0)
     same = finding("gradient/added-to-zeros", saving=None, done_by=one.rule)
-    assert screen.aside(one, [one, same]) == ", added-to-zeros included"
-    assert screen.aside(one, [one, same, same]) == ", 2 others included"
-    assert screen.aside(replace(one, cost_ms=30.0), [one, same]) == ""
-    assert screen.aside(one, [one, replace(same, done_by=None)]) == ""
+    assert savings.aside(one, [one, same]) == ", added-to-zeros included"
+    assert savings.aside(one, [one, same, same]) == ", 2 others included"
+    assert savings.aside(replace(one, cost_ms=30.0), [one, same]) == ""
+    assert savings.aside(one, [one, replace(same, done_by=None)]) == ""
     assert "included" not in " ".join(
         lines(analysis(one, same))
     )  # it would take a line of its own: 28.1 is 1.4 times 20
@@ -672,28 +672,28 @@ def test_what_a_slow_recording_leaves_of_a_saving_is_said_where_it_is_half_at_mo
     """Of 28.1 ms."""
     one = finding()
     assert one.saving is not None
-    assert screen.aside(replace(one, saving=replace(one.saving, recorded_ms=recorded)), [one]) == text
+    assert savings.aside(replace(one, saving=replace(one.saving, recorded_ms=recorded)), [one]) == text
 
 
 def test_operators_that_hold_much_each_are_the_place_together() -> None:
     nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
-    places = [replace(nowhere, op=op, share=share) for op, share in (("a", 0.63), ("b", 0.35), ("c", 0.02))]
-    assert screen.where(finding(where=places)) == "a (63 %), b (35 %)"
-    assert screen.where(finding(where=[replace(places[0], share=0.81), places[1]])) == "a"  # it stands for all
-    assert screen.where(finding(where=[replace(places[0], share=0.2), *places[2:]])) == "a (20 %) and others"
+    held = [replace(nowhere, op=op, share=share) for op, share in (("a", 0.63), ("b", 0.35), ("c", 0.02))]
+    assert places.where(finding(where=held)) == "a (63 %), b (35 %)"
+    assert places.where(finding(where=[replace(held[0], share=0.81), held[1]])) == "a"  # it stands for all
+    assert places.where(finding(where=[replace(held[0], share=0.2), *held[2:]])) == "a (20 %) and others"
     node = "autograd::engine::evaluate_function: MmBackward0"
-    assert screen.where(finding(where=[replace(places[0], op=node), places[1]])) == "MmBackward0 (63 %), b (35 %)"
+    assert places.where(finding(where=[replace(held[0], op=node), held[1]])) == "MmBackward0 (63 %), b (35 %)"
 
 
 def test_lines_that_hold_much_each_are_the_place_together() -> None:
     """Of the same file the second is its line alone; what does not fit a line of text is one of the others."""
     one = finding().where[0]
     parts = [replace(one, library=None, share=0.4), replace(one, library=None, line=90, function="loss", share=0.3)]
-    assert screen.where(finding(where=parts)) == "train.py:54 in train (40 %), :90 in loss (30 %)"
+    assert places.where(finding(where=parts)) == "train.py:54 in train (40 %), :90 in loss (30 %)"
     other = replace(parts[1], file="app/models/head.py")
-    assert screen.where(finding(where=[parts[0], other])) == "train.py:54 in train (40 %), head.py:90 in loss (30 %)"
+    assert places.where(finding(where=[parts[0], other])) == "train.py:54 in train (40 %), head.py:90 in loss (30 %)"
     long = replace(parts[1], function="f" * 60)
-    assert screen.where(finding(where=[parts[0], long])) == "train.py:54 in train (40 %) and others"
+    assert places.where(finding(where=[parts[0], long])) == "train.py:54 in train (40 %) and others"
 
 
 def spread_over_a_library() -> Finding:
@@ -708,31 +708,31 @@ def spread_over_a_library() -> Finding:
 def test_where_lines_are_left_the_places_behind_the_first_are_said() -> None:
     """Of the same file the line alone, of another its name; torch's own tell nothing."""
     one = spread_over_a_library()
-    assert screen.where(one) == "hub/hooks.py:3 call (40 %) and others, from train.py:54 in train"
-    assert screen.places_behind(one) == "also :68 rotate 22 %, mlp.py:9 forward 15 %"
-    assert screen.places_behind(finding()) == ""  # one line is all of it
+    assert places.where(one) == "hub/hooks.py:3 call (40 %) and others, from train.py:54 in train"
+    assert places.places_behind(one) == "also :68 rotate 22 %, mlp.py:9 forward 15 %"
+    assert places.places_behind(finding()) == ""  # one line is all of it
     assert any("also :68 rotate 22 %" in line for line in lines(analysis(one)))
     # What holds under a tenth, and what does not fit a line, is one of the others.
     nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
     shares = (("a", 0.2), ("b", 0.12), ("c", 0.09))
-    places = [replace(nowhere, op=op, share=part) for op, part in shares]
-    assert screen.places_behind(finding(where=places)) == "also b 12 %"
-    assert screen.places_behind(finding(where=[places[0], replace(places[1], op="f" * 70)])) == ""
+    held = [replace(nowhere, op=op, share=part) for op, part in shares]
+    assert places.places_behind(finding(where=held)) == "also b 12 %"
+    assert places.places_behind(finding(where=[held[0], replace(held[1], op="f" * 70)])) == ""
 
 
 def test_a_name_that_says_and_others_is_none_of_several_places() -> None:
     """A range of the program's own, which holds four fifths of the cost."""
     nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
-    places = [replace(nowhere, op="loss and others", share=0.8), replace(nowhere, op="sort", share=0.2)]
-    assert "loss and others" in screen.where(finding(where=places))
-    assert screen.places_behind(finding(where=places)) == ""
+    held = [replace(nowhere, op="loss and others", share=0.8), replace(nowhere, op="sort", share=0.2)]
+    assert "loss and others" in places.where(finding(where=held))
+    assert places.places_behind(finding(where=held)) == ""
 
 
 def test_the_places_behind_the_first_take_no_line_from_a_finding() -> None:
     one = spread_over_a_library()
     place = one.where[0]
     twin = replace(one, where=[replace(place, through=place.through[:2])])  # of which no other is known
-    assert screen.places_behind(twin) == ""
+    assert places.places_behind(twin) == ""
     with_others, without = (lines(analysis(*(replace(of, rule=f"a/b{at}") for at in range(12)))) for of in (one, twin))
     assert len(with_others) <= screen.LINES
     assert any("also :68" in line for line in with_others)
@@ -865,7 +865,7 @@ def test_start_up_is_measured_against_what_was_recorded_and_summed_up_by_place()
 def test_findings_keep_their_fixes_before_passes_and_notes(name: str) -> None:
     made = analyzed(name)
     shown = lines(made)
-    listed = screen.leading(made.findings)
+    listed = savings.leading(made.findings)
     assert sum(line.strip().startswith("→") for line in shown) >= len(listed) - 1
     assert not any(line.startswith("passes:") for line in shown)
 
@@ -924,9 +924,9 @@ def test_the_call_that_creates_the_context_is_named() -> None:
 def test_in_one_line_the_waits_go_without_their_division() -> None:
     """Where one line is left, which operators the GPU waits for is worth more than how much of it is launches."""
     summary = analyzed("v100_resnet50_workers4").summary
-    (line,) = screen.host_lines(summary, 80, 1)
+    (line,) = time_lines.host_lines(summary, 80, 1)
     assert line == ("waits for the CPU 28.8 ms (mean): aten::conv2d 28 %, zero_grad 22 %, other 50 %",)
-    assert "operators" in str(screen.host_lines(analyzed("v100_resnet50_workers0").summary, 80, 2)[0])
+    assert "operators" in str(time_lines.host_lines(analyzed("v100_resnet50_workers0").summary, 80, 2)[0])
     # Beside the median step's causes they are the mean step's, and say so: by the raw file 6.4 of 28.8 ms are in zero_grad.
     assert any(
         line.startswith("waits for the CPU 28.8 ms (mean)") for line in lines(analyzed("v100_resnet50_workers4"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.report.documents import screen
+from advisor.report import places
 from advisor.results.analysis import Finding
 from advisor.testing import TraceBuilder
 
@@ -40,7 +40,7 @@ def readback(folder: Path, *, ranges: tuple[str, ...]) -> Finding:
 def test_a_readback_without_a_line_is_told_by_what_is_around_it(
     ranges: tuple[str, ...], text: str, tmp_path: Path
 ) -> None:
-    assert screen.where(readback(tmp_path, ranges=ranges)) == text
+    assert places.where(readback(tmp_path, ranges=ranges)) == text
 
 
 def launches(folder: Path, body: Callable[[TraceBuilder, int], None]) -> Finding:
@@ -74,7 +74,7 @@ def test_launches_that_many_operators_make_lie_in_a_node_of_autograd(tmp_path: P
                 late(b, f"aten::backward_{at}")
 
     one = launches(tmp_path, body)
-    assert screen.where(one) == "CompiledFunctionBackward (67 %), CompiledFunction (33 %)"
+    assert places.where(one) == "CompiledFunctionBackward (67 %), CompiledFunction (33 %)"
 
 
 def test_launches_of_many_nodes_lie_in_the_backward_pass(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_launches_of_many_nodes_lie_in_the_backward_pass(tmp_path: Path) -> None
             with b.backward(f"Part{at}Backward0", 10 * number + at):
                 late(b, f"aten::backward_{at}", us=250)
 
-    assert screen.where(launches(tmp_path, body)) == "backward (71 %) and others"
+    assert places.where(launches(tmp_path, body)) == "backward (71 %) and others"
 
 
 def test_launches_of_an_operator_that_holds_much_keep_its_name(tmp_path: Path) -> None:
@@ -115,4 +115,4 @@ def test_a_process_groups_record_of_its_call_is_no_place_but_the_programs_range_
             b.sync()
     found = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json"))))
     one = next(one for one in found.findings if one.rule.startswith("distributed/exposed"))
-    assert screen.where(one) == "record_param_comms in ## sparse_data_dist ## (50 %), All2All_Pooled_Req (50 %)"
+    assert places.where(one) == "record_param_comms in ## sparse_data_dist ## (50 %), All2All_Pooled_Req (50 %)"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.report.documents import screen
+from advisor.report import savings
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
@@ -57,7 +57,7 @@ def test_what_ends_by_itself_is_said_once_and_never_priced_by_the_step(gpu: bool
     # Of the three steps that count 30 ms each: the first is filled by start-up.
     assert (found.saving, found.cost_ms, found.severity) == (None, 0, "medium")
     assert found.once_ms == pytest.approx(90, abs=0.1)
-    assert screen.saving(found, analysis.findings) == "90.0 ms once, ends by itself"
+    assert savings.saving(found, analysis.findings) == "90.0 ms once, ends by itself"
     assert analysis.summary.priced_ms == pytest.approx(70, abs=0.1)
 
 

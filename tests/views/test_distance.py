@@ -8,7 +8,7 @@ from support.reading import trace_of
 from support.traces import analysis as real_analysis
 
 import advisor
-from advisor.report.documents.screen import distance_of, limit
+from advisor.report.limit_line import distance_of, limit
 from advisor.results.headline import Headline
 from advisor.testing import TraceBuilder
 

@@ -8,8 +8,7 @@ import pytest
 from support.traces import analysis as real
 
 import advisor
-from advisor.report import figures
-from advisor.report.documents import screen
+from advisor.report import figures, savings, time_lines
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 
@@ -36,7 +35,7 @@ def test_one_slow_step_leaves_the_shares_of_the_median_step_alone(tmp_path: Path
     assert summary.steady_causes["compute"] == pytest.approx(42 / 65, abs=0.01)
     assert summary.shown_causes["compute"] == pytest.approx(0.7, abs=0.01)
     assert sum(summary.shown_causes.values()) == pytest.approx(1.0)
-    assert "step 10.0 ms: compute 70" in screen.time_line(summary, 80)
+    assert "step 10.0 ms: compute 70" in time_lines.time_line(summary, 80)
     assert headline is not None
     assert headline.text.startswith("Program, eager, 6 steps: 70 % of the steady 10")
     host = next(part for part in figures.causes(summary) if part.cause == "host")
@@ -59,7 +58,7 @@ def test_steps_of_one_length_have_the_shares_of_all(tmp_path: Path) -> None:
 def test_a_real_program_with_one_slow_step() -> None:
     """Kernels of 98.8 ms in a step of 126 ms are 78 % of it, not the 74 % that they are of the mean."""
     made = real("v100_resnet50_workers4")
-    assert "step 126 ms: compute 78" in screen.time_line(made.summary, 80)
+    assert "step 126 ms: compute 78" in time_lines.time_line(made.summary, 80)
     assert made.headline is not None
     assert "79 % of the steady 126 ms" in made.headline.text
 
@@ -69,14 +68,14 @@ def test_what_a_finding_costs_is_of_one_step(tmp_path: Path) -> None:
     made = real("v100_resnet50_workers4")
     found = next(one for one in made.findings if one.rule == "precision/no-tensor-cores")
     assert figures.cost(found, made.summary).startswith("67.1 ms a step in the mean (50")
-    assert "cost 67.1 ms (mean step)" in screen.saving(found, made.findings, made.summary)
+    assert "cost 67.1 ms (mean step)" in savings.saving(found, made.findings, made.summary)
 
 
 def test_what_a_finding_costs_in_even_steps_is_of_any(tmp_path: Path) -> None:
     made = steps(tmp_path, *[3000] * 6)
     found = made.findings[0]
     assert "mean" not in figures.cost(found, made.summary)
-    assert "mean" not in screen.saving(found, made.findings, made.summary)
+    assert "mean" not in savings.saving(found, made.findings, made.summary)
 
 
 def test_a_window_with_work_of_a_sixth_step_has_no_mean_of_its_five() -> None:
@@ -84,4 +83,4 @@ def test_a_window_with_work_of_a_sixth_step_has_no_mean_of_its_five() -> None:
     made = real("audited/a100_dlrm_rank0of16")
     found = next(one for one in made.findings if one.rule == "precision/misaligned-matmul")
     assert not made.summary.mean_apart
-    assert "cost 20.9 ms, saves" in screen.saving(found, made.findings, made.summary)
+    assert "cost 20.9 ms, saves" in savings.saving(found, made.findings, made.summary)

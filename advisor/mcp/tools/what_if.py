@@ -29,7 +29,7 @@ class WhatIf(Arguments, frozen=True, kw_only=True):
 
 def run(workspace: Workspace, arguments: WhatIf) -> Answer:
     """Predict the step with the fixes of the chosen findings together."""
-    from advisor.report.documents import screen
+    from advisor.report import savings
 
     findings = workspace.analysis(arguments.trace).findings
     known = [finding.rule for finding in findings]
@@ -44,7 +44,7 @@ def run(workspace: Workspace, arguments: WhatIf) -> Answer:
     if analysis.what_if is None:
         raise UsageError(f"{', '.join(chosen)}: none of these findings has a price; explain says why.")
     step = analysis.what_if
-    lines = [f"with the fixes of {', '.join(step.rules)}: {screen.all_fixes(analysis.summary, [step])}"]
+    lines = [f"with the fixes of {', '.join(step.rules)}: {savings.all_fixes(analysis.summary, [step])}"]
     lines += [f"{rule}: has no price, and is not counted" for rule in chosen if rule not in step.rules]
     if step.changes_training:
         lines.append("changes what is computed: batch size or precision")

@@ -10,7 +10,7 @@ from advisor.ranks.summary import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
 from advisor.report.documents import analysis as single
-from advisor.report.documents import screen
+from advisor.report.documents import screen_of_ranks
 from advisor.report.plain import percent
 from advisor.results.analysis import Analysis
 from advisor.results.ranks import Across
@@ -20,7 +20,7 @@ from advisor.results.several import Several
 def blocks(document: Several, detail: Detail) -> Iterator[Block]:
     """Yield the whole report; where details fold away, what lies across comes before the traces."""
     if detail.screen:
-        yield from screen.several(document, detail.width)
+        yield from screen_of_ranks.several(document, detail.width)
         return
     many = document.traces
     paths = [analysis.trace.path for analysis in many]

@@ -14,10 +14,9 @@ from markupsafe import Markup
 from advisor.counting import counted
 from advisor.privacy import file_names, folder_name
 from advisor.ranks.summary import at_length
-from advisor.report import figures, holders, page, phases, ranks, step_time
+from advisor.report import figures, holders, page, phases, ranks, savings, step_time
 from advisor.report.causes import on_cpu
 from advisor.report.distances import distances, returned
-from advisor.report.documents import screen
 from advisor.report.html import bars, cells, charts, diff, embed, flame, roofline, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
 from advisor.report.table import evidence
@@ -60,7 +59,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "step_time": step_time,
         "figures": figures,
-        "screen": screen,
+        "savings": savings,
         "holders": holders,
         "phases": phases,
         "ranks": ranks,
