@@ -1,4 +1,4 @@
-"""What fixes are worth, in words: the saving of a finding, what the listed fixes come to together, and amounts of time."""
+"""Savings in words: of a finding, of all the listed fixes together, and amounts of time."""
 
 from __future__ import annotations
 
