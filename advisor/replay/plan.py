@@ -160,17 +160,20 @@ def _floor(context: Context) -> StepLimits | None:
 
 
 def _without(rungs: Sequence[Rung], notes: AbstractSet[str], whole_ms: float) -> list[Rung]:
-    """Leave out of a plan what is worth a note and no more: steps behind it are as much longer."""
-    low = high = whole_ms
+    """Leave out of a plan what is worth a note and no more: steps behind it are as much longer.
+
+    Where the cautious run had more left for the fixes behind a note, it is no longer the slower one: the two ends are what they are.
+    """
+    ends = whole_ms, whole_ms
     left: list[Rung] = []
+    low = high = whole_ms
     for rung in rungs:
         if rung.rule in notes:
             continue
-        low_before, before = low, high
-        # Behind a fix that is left out the cautious run may return more than the other, which that fix had eased.
-        least, most = sorted((rung.low_before - rung.low, rung.before - rung.high))
-        low, high = low - least, high - most
-        left.append(replace(rung, before=before, low=low, high=high, low_before=low_before))
+        before = ends
+        low, high = low - (rung.low_before - rung.low), high - (rung.before - rung.high)
+        ends = max(low, high), min(low, high)
+        left.append(replace(rung, before=before[1], low=ends[0], high=ends[1], low_before=before[0]))
     return left
 
 
@@ -221,14 +224,15 @@ def relay(
                     (high, finding.saving.high_ms, was.high_ms),
                 )
             )
-        low, high = sorted((low, high))
-        before, low_ms, high_ms = high_ms, low_ms - low, high_ms - high
+        before = min(low_ms, high_ms)
+        low_ms, high_ms = low_ms - low, high_ms - high
+        least, most = min(low_ms, high_ms), max(low_ms, high_ms)
         step = msgspec.structs.replace(
             known[finding.rule],
             step_ms_before=before,
-            step_ms_after={"low": high_ms, "high": low_ms},
-            speedup=_times(whole_ms, high_ms),
-            speedup_low=_times(whole_ms, low_ms),
+            step_ms_after={"low": least, "high": most},
+            speedup=_times(whole_ms, least),
+            speedup_low=_times(whole_ms, most),
         )
         steps.append(step)
     return steps

@@ -81,10 +81,12 @@ def as_recorded(rung: Rung) -> float:
     """Return the most ms that a step of the plan returns with the host as recorded.
 
     Behind others it is no less than cautiously: there those return less. The first can be: a careful host is a faster one too.
+    Where the most is what is returned cautiously, no faster host is supposed.
     """
     low, high = returned(rung)
     least = 0.0 if rung.before == rung.low_before else low
-    return high if rung.recorded is None else min(max(rung.recorded, least), high)
+    cautious, hopeful = rung.worth or (rung.low_before - rung.low, rung.before - rung.high)
+    return high if rung.recorded is None or cautious > hopeful else min(max(rung.recorded, least), high)
 
 
 def parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:
@@ -127,7 +129,7 @@ def joined(
         priced.savings[lead.rule] = returned(step)
         if by_itself is not None:
             priced.alone[lead.rule] = by_itself
-        if any(rung.recorded is not None for rung in rungs):
+        if any(rung.recorded is not None and as_recorded(rung) < returned(rung)[1] for rung in rungs):
             priced.recorded[lead.rule] = sum(map(as_recorded, rungs))
         for rung in rungs[1:]:
             priced.done_by[rung.rule], priced.parts[rung.rule] = lead.rule, returned(rung)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.paths import ROOT
 from support.traces import analysis
 
@@ -18,7 +19,7 @@ from advisor.replay import plan as plans
 from advisor.replay.effect import effect, launches_of_model
 from advisor.replay.graph import build
 from advisor.replay.pricing import Replay
-from advisor.replay.rungs import Rung, joined
+from advisor.replay.rungs import Rung, as_recorded, joined, returned
 from advisor.report import Options, render
 from advisor.report.savings import durations
 from advisor.results.analysis import Analysis, Finding
@@ -493,13 +494,24 @@ def test_a_fix_is_worth_more_behind_one_that_returns_little() -> None:
     assert [(step.low, step.high) for step in priced.plan] == [(90, 40), (60, 35)]
 
 
-def test_behind_a_fix_left_out_as_a_note_no_step_is_shorter_by_the_cautious_run() -> None:
+def test_behind_a_fix_left_out_as_a_note_the_shorter_step_is_the_better_end() -> None:
     """Padding had eased the hopeful run, so that the wait behind it was worth 8 there and 10 cautiously."""
     padded = Rung("padding", before=100, low=100, high=95, bound_by="work", low_before=100)
     wait = Rung("wait", before=95, low=90, high=87, bound_by="work", low_before=100)
     (left,) = plans._without([padded, wait], {"padding"}, 100)
     assert (left.before, left.low_before) == (100, 100)
     assert (left.low, left.high) == (92, 90)
+
+
+def test_a_fix_that_returns_more_in_the_cautious_run_takes_nothing_from_the_other() -> None:
+    """Coarser numbers leave 30 of 100 ms, or 80; of the experts' work behind them 10 go, or 40: 20 are left, or 40."""
+    coarse = Rung("coarse", before=100, low=80, high=30, bound_by="work", low_before=100)
+    experts = Rung("experts", before=30, low=40, high=20, bound_by="work", low_before=80)
+    left = plans._without([coarse, experts], set(), 100)
+    assert [(rung.low, rung.high) for rung in left] == [(80, 30), (40, 20)]
+    assert returned(experts) == (10, 40)
+    # No host is behind the larger figure: nothing is said of the one recorded.
+    assert as_recorded(replace(experts, recorded=10)) == 40
 
 
 @pytest.mark.parametrize(
