@@ -114,6 +114,7 @@ def makers(context: Context) -> Makers:
     of_limits = each(lambda: limit_columns(context, rows), LIMITS)
     return {
         **context.common_makers(host.start[rows], host.end[rows] - host.start[rows], lambda: _cost(context), rows),
+        "step": lambda: _step(context, rows),
         "name": lambda: context.labels(host.name[rows], context.names),
         "self_ns": lambda: _self_ns(context),
         "gpu_ns": lambda: inside()[0][rows],
@@ -143,6 +144,21 @@ def makers(context: Context) -> Makers:
         **of_limits,
         "bf16_pays": lambda: _bf16_pays(context, np.asarray(of_limits["flops"](), np.float64)),
     }
+
+
+def _step(context: Context, rows: Ints) -> Ints:
+    """Index of the step whose host ran each operator: a host that runs ahead is steps before the device, by whose work they are cut.
+
+    What lies in none of the host's steps is told by its time.
+    """
+    host, recording = context.recording.host, context.recording
+    start, dur = host.start[rows], host.end[rows] - host.start[rows]
+    by_time = context.step_from(start, dur)
+    if not recording.steps or not recording.devices:
+        return by_time
+    step = recording.host_step_of(start)
+    ends = np.array([one.end for one in recording.steps], np.int64)
+    return np.where((step >= 0) & (start < ends[step]), step, by_time)
 
 
 def _nearest_types(context: Context, types: Ints) -> Ints:

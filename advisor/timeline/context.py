@@ -347,7 +347,7 @@ class Context:
         host = self.recording.host
         attributes = host.attributes
         return {
-            "step": lambda: self._step_from(start, dur),
+            "step": lambda: self.step_from(start, dur),
             "start_ns": lambda: start,
             "dur_ns": lambda: dur,
             "cost_ns": cost,
@@ -359,7 +359,8 @@ class Context:
             **self._place_makers(lambda: fetch(attributes.user, node), lambda: fetch(attributes.library, node)),
         }
 
-    def _step_from(self, start: Ints, dur: Ints) -> Ints:
+    def step_from(self, start: Ints, dur: Ints) -> Ints:
+        """Index of the step that holds each stretch of time; -1 outside the window."""
         first = int(self.recording.bounds[0])  # what goes on into the first step is part of it
         return self.recording.step_of(np.where((start < first) & (start + dur > first), first, start))
 
