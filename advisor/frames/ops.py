@@ -147,7 +147,7 @@ def makers(context: Context) -> Makers:
 
 
 def _step(context: Context, rows: Ints) -> Ints:
-    """Index of the step whose host ran each operator: a host that runs ahead is steps before the device, by whose work they are cut.
+    """Index of the step whose host ran each operator: the device, whose work cuts steps, may be behind.
 
     What lies in none of the host's steps is told by its time.
     """

@@ -162,7 +162,7 @@ def _floor(context: Context) -> StepLimits | None:
 def _without(rungs: Sequence[Rung], notes: AbstractSet[str], whole_ms: float) -> list[Rung]:
     """Leave out of a plan what is worth a note and no more: steps behind it are as much longer.
 
-    Where the cautious run had more left for the fixes behind a note, it is no longer the slower one: the two ends are what they are.
+    Where the cautious run had more left for the fixes behind a note, it is no longer the slower one.
     """
     ends = whole_ms, whole_ms
     left: list[Rung] = []
