@@ -344,6 +344,14 @@ class Trace:
         """
         return "" if self._kept is None else self._kept.keep(self._recording)
 
+    def lacks_events(self, segments: Ints) -> bool:
+        """Tell whether most of some segments of the ledger is idle time in a file from which events were taken out."""
+        ledger = self.ledger
+        if not self._context.thinned:
+            return False
+        unknown = ledger.through("unknown")[segments]
+        return 2 * int(ledger.dur_ns[segments][unknown].sum()) > int(ledger.dur_ns[segments].sum())
+
     def claims(self, frame: str, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows of a frame own, each once: as the frame declares."""
         return FRAMES[frame].claims(self._context, mask)

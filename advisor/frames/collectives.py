@@ -11,17 +11,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames import uneven_batches
-from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
+from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.kernels import exposed
 from advisor.frames.message_sizes import AROUND, group_sizes, messages
 from advisor.frames.optimizers import accumulating
 from advisor.frames.peers import carries, meets, peers
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.unsharding import ahead_ns, units
-from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, distinct, fetch, inside, summed, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, covered, distinct, fetch, inside, summed, union
 from advisor.regex import regex
 from advisor.timeline.calls import BACKWARD, FORWARD, OP, OPTIMIZER
 from advisor.timeline.context import Context
+from advisor.timeline.ledger import BUSY
 from advisor.timeline.recording import KERNEL
 
 Floats = npt.NDArray[np.float64]
@@ -136,7 +137,7 @@ def build(context: Context) -> pd.DataFrame:
     texts = context.recording.recorded.texts
     teller, sent, dtype = context.once(told)
     codes, sizes = context.once(kinds), context.once(told_sizes)
-    frame = context.common_of_work(rows)
+    frame = context.common_of_work(rows, _cost(context, rows))
     phase = context.phases(launch)
     frame |= {
         "name": context.labels(work.name[rows], context.names),
@@ -154,7 +155,7 @@ def build(context: Context) -> pd.DataFrame:
         "behind_backward": context.once(_reductions).behind,
         "accumulating": (phase == BACKWARD)
         & accumulating(context, fetch(context.recording.host.start, launch, _NEVER)),
-        "exposed_ns": (alone := exposed(context, rows)),
+        "exposed_ns": (alone := np.minimum(exposed(context, rows), _proven(context, rows))),
         "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
     }
     found = units(context, rows, codes == NAMES.index("all_gather"))
@@ -489,10 +490,34 @@ def _bounded(keys: Ints, dur: Ints) -> tuple[Ints, Ints]:
     return count[back], least[back]
 
 
+def _proven(context: Context, rows: Ints) -> Ints:
+    """Return the ns of pieces of GPU work beside which no events were taken out of the file: what hides the rest may be missing."""
+    work = context.recording.work
+    start, end = work.start[rows], work.end[rows]
+    return end - start - (covered(context.taken_out, start, end) if context.thinned else 0)
+
+
+def _owned(context: Context, mask: Bools) -> Ints:
+    """Segments of the ledger that the chosen rows own; in a thinned file those beside which nothing was taken out."""
+    ledger = context.ledger
+    segments = ledger.owned(communication(context)[mask], *BUSY)
+    if not context.thinned:
+        return segments
+    return segments[~inside(context.taken_out, ledger.start_ns[segments] + ledger.dur_ns[segments] // 2)]
+
+
+def _cost(context: Context, rows: Ints) -> Ints | None:
+    """Return the ns that the rows own where that is less than what they own in the ledger."""
+    if not context.thinned:
+        return None
+    ledger, segments = context.ledger, _owned(context, np.ones(len(rows), np.bool_))
+    return summed(np.searchsorted(rows, ledger.row[segments]), ledger.dur_ns[segments], len(rows))
+
+
 FRAME = Frame(
     SCHEMA,
     build,
     evidence=("kind", "dtype", COUNT, MEGABYTES, *TIME),
     rows=Rows(work=communication),
-    owns=owns_work(communication),
+    owns=_owned,
 )

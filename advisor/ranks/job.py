@@ -221,6 +221,10 @@ class Job:
             return self._facts
         raise UsageError(f"no frame {name!r} across ranks; there are arrivals, launchers, stages and trace")
 
+    def lacks_events(self, segments: Ints) -> bool:
+        """Nothing: what was taken out of a rank's file is that rank's report's to say."""
+        return False
+
     def claims(self, frame: str, mask: Bools) -> Ints:
         """Segments of the ledger that rows own: those of `arrivals` and `stages` their own, those of `launchers` what is waited
         for the rank, and what its device idles."""

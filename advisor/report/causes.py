@@ -45,6 +45,11 @@ _BESIDE_REPLAYS = {
     "copy": "copies that nothing recorded hides",
 }
 """The same where replays of graphs are not recorded whole."""
+_BESIDE_GAPS = {
+    "communication": "collectives; what ran beside them may have been taken out",
+    "copy": "copies; what ran beside them may have been taken out",
+}
+"""The same where events were taken out of the file."""
 _THINNED = "not in the file: its events were taken out"
 _TAKEN_OUT = 0.1
 
@@ -70,8 +75,11 @@ def meaning(cause: str, summary: Summary) -> str:
 
 
 def _words(cause: str, summary: Summary) -> str:
-    """Return a cause of a GPU's time in words: work of graph replays that was not recorded may hide what no other does."""
-    return CAUSES.get(cause, "") if summary.replays_whole else _BESIDE_REPLAYS.get(cause, CAUSES.get(cause, ""))
+    """Return a cause of a GPU's time in words: work that is not in the file may hide what no other does."""
+    beside = {} if summary.replays_whole else _BESIDE_REPLAYS
+    if summary.taken_out_share > _TAKEN_OUT:
+        beside = _BESIDE_GAPS
+    return beside.get(cause, CAUSES.get(cause, ""))
 
 
 def _late(summary: Summary) -> str:

@@ -41,6 +41,7 @@ from advisor.views.phrasing import (
     THINNED,
     THINNED_BRIEFLY,
     UNPROVEN,
+    UNPROVEN_BRIEFLY,
     UNRECORDED,
     UNSEEN,
     UNSEEN_BRIEFLY,
@@ -540,10 +541,10 @@ def _parts(
             phrase = THINNED_BRIEFLY if brief else THINNED
         elif lacking:
             phrase = (LACKING_BRIEFLY if brief else LACKING).format(device=program.device)
-        if cause == "communication" and context.thinned and context.cpu_program and not brief:
-            phrase = UNPROVEN
+        if cause == "communication" and context.thinned:
+            phrase = UNPROVEN_BRIEFLY if brief else UNPROVEN
         text = f"{start} {phrase}"
-        if cause == "unknown" and context.thinned:
+        if cause in ("unknown", "communication") and context.thinned:
             return Clause(text)  # whoever was recorded there need not be who was there
         if cause == "unknown" and bound == cause:
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.

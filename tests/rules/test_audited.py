@@ -269,13 +269,16 @@ def test_a_product_that_is_certain_leads_and_the_blocked_host_is_named() -> None
 
 def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
     result = read("a100_dlrm_shampoo_rank1of128")
-    exchange, first = result.findings[:2]
+    first = result.findings[0]
     # Of the 111 ms of the GPU's work in a step of Shampoo 105 are an all_gather, as a second audit showed: communication, which
-    # no cheaper step returns. The host's 209 ms are said; what the GPU waits for them comes behind the exchange.
-    assert (exchange.rule, first.rule) == ("distributed/exposed-communication", "kernels/slow-optimizer")
+    # no cheaper step returns. The host's 209 ms are said.
+    assert first.rule == "kernels/slow-optimizer"
     # 52 ms more are idle before an all-reduce that was launched before the optimizer's step began (third audit: 61.9 at most).
-    assert first.severity == "low"
     assert about(first.cost_ms, 61.9)
+    # Of these 57 lie where events were taken out, and so does what may hide the exchange (fourth audit: thousands of launches
+    # are missing beside each all_to_all): neither has a price.
+    assert (first.severity, first.saving) == ("medium", None)
+    assert "distributed/exposed-communication" not in rules(result)
     assert first.where[0].op == "Optimizer.step#Shampoo.step"
     # 99 of 100 operators were taken out of this file (a later audit: numbers of events 43,306 to 297,173, 2,302 there): what
     # reads as idle time is none that was seen, and nothing is advised on it.

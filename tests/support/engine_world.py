@@ -90,6 +90,9 @@ class Trace:
         owned = self.owns.get(name, [])
         return np.array(sorted({s for row, segments in enumerate(owned) if mask[row] for s in segments}), np.int64)
 
+    def lacks_events(self, segments: Any) -> bool:
+        return False
+
     def failed(self, name: str) -> dict[str, Exception]:
         return self.lacking.get(name, {})
 

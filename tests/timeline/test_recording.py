@@ -47,7 +47,9 @@ def test_a_shifted_clock_changes_nothing() -> None:
     # 1,700,000,000,000,000 us is 2023.
     ours, theirs = read(events), read(events, shift=1_700_000_000_000_000)
     for name in SCHEMAS:
-        assert ours.frame(name).astype(str).equals(theirs.frame(name).astype(str)), name
+        # Only that no torch was out then that came later differs.
+        left, right = (t.frame(name).drop(columns="torch_at_most", errors="ignore") for t in (ours, theirs))
+        assert left.astype(str).equals(right.astype(str)), name
 
 
 def test_kernels_shorter_than_a_us_are_not_rounded_away() -> None:

@@ -255,7 +255,7 @@ def _remark(analysis: Analysis, width: int) -> list[Line]:
     (message, _, _), (title, _, _) = note.message.partition(" ("), note.advice.partition(". ")
     lines = wrapped(f"No findings. {message} ({note.code}).", width)
     lines += [(f"{_INSET}{line}",) for line in wrap(f"→ {title.rstrip('.')}", width - len(_INSET))]
-    code = [_INSET + line for line in clean_lines(note.example or "")]
+    code = [_INSET + line for line in clean_lines(note.example)] if note.example else []
     return lines + [(doc.Span(line, "code"),) for line in code if max(map(columns, code)) <= width]
 
 
