@@ -54,8 +54,6 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         # What is not in the trace lies wherever the host happened to be.
         if ns < _LEAST * whole or (cause == "unknown" and context.lacks_work):
             continue
-        if cause == "communication" and context.thinned:
-            continue  # what ran beside it may be missing
         chosen = np.flatnonzero(free & ledger.through(cause))
         found = _parts(context, cause, chosen)
         if not found and (one := owners.owner(context, cause, free)) is not None:
