@@ -387,7 +387,7 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
             # Of a collective beside which events were taken out it is not said that it is what the time goes to.
             unproven = cause == "communication" and trace.context.thinned
             if unproven:
-                assert any(part.cause == cause for part in summary.elsewhere)
+                assert any(part.cause == cause for part in result.elsewhere)
             elif owner is not None and owner.ns > SILENT * trace.ledger.counted_ns and not of_benchmark:
                 assert owner.name[-10:] in found.text
 
