@@ -74,7 +74,7 @@ def global_mean_pool(x, batch, num_graphs):
 
 
 class GIN(nn.Module):
-    def __init__(self, dim=96, num_layers=4):
+    def __init__(self, dim=64, num_layers=4):
         super().__init__()
         self.embed = nn.Embedding(NUM_ATOM_TYPES, dim)
         self.layers = nn.ModuleList(GINLayer(dim) for _ in range(num_layers))
