@@ -240,7 +240,13 @@ def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans)
         return 0.0
     inner, ops = (np.zeros(len(graph), np.bool_), EMPTY) if whole else _called(context, graph, launches)
     call = covered(spans, graph.start, graph.start + graph.length)
-    think = covered(spans, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
+    begin = graph.start - np.maximum(graph.think, 0)
+    if replay is not None and replay.action == "merge":
+        # Of layers that become one go the operators; what the program does between them, with their results, stays.
+        host, outer = context.recording.host, outermost(context, graph.node)
+        opened = context.once(clock).at(host.start[np.maximum(outer, 0)])
+        begin = np.where((graph.node >= 0) & (outer >= 0), np.clip(opened, begin, graph.start), begin)
+    think = covered(spans, begin, graph.start) * _removable(context, graph)
     within = intersect(ops, spans)
     return float((launches * (call + think))[~inner].sum() + (within.end - within.start).sum())
 
