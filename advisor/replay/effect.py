@@ -241,8 +241,8 @@ def _launches_within(context: Context, graph: Graph, claim: Claim, spans: Spans)
     inner, ops = (np.zeros(len(graph), np.bool_), EMPTY) if whole else _called(context, graph, launches)
     call = covered(spans, graph.start, graph.start + graph.length)
     begin = graph.start - np.maximum(graph.think, 0)
-    if replay is not None and replay.action == "merge":
-        # Of layers that become one go the operators; what the program does between them, with their results, stays.
+    if replay is not None and replay.action == "merge" and claim.rule.match.frame == "patterns":
+        # Of layers that become one go the operators; what the program does between them stays, which a compiler would take.
         host, outer = context.recording.host, outermost(context, graph.node)
         opened = context.once(clock).at(host.start[np.maximum(outer, 0)])
         begin = np.where((graph.node >= 0) & (outer >= 0), np.clip(opened, begin, graph.start), begin)

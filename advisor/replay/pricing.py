@@ -55,6 +55,8 @@ _WITHOUT_STACKS = 0.5
 _AT_LEAST = 0.78
 """Cautiously, where every call of Python was recorded: none of 18 programs on an H100 whose host set the pace was under 1.28
 times as slow with it. Stacks of operators alone, which older versions write, slowed down what nobody measured."""
+_AHEAD = 0.2
+"""Of a step, by which a host was ahead of the device before the recording and could not have been if it set the pace."""
 _DEAREST_NS = 20_000
 """ns that writing down a call with its stack takes, at most: where more is needed to explain a step, something else slowed it."""
 _NEAR = 0.03
@@ -216,7 +218,8 @@ class Replay:
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph or ()) <= _LARGE,
             careful=last,
-            alike=len(hosts) if bare else 1,
+            alike=len(hosts) if bare else self._alike,
+            told=len(hosts) if bare else 1,
             sure=len(hosts) if bare else sum(not host.call_ns for host in hosts),
             beside=self.beside,
         )
@@ -384,6 +387,15 @@ class Replay:
         if len(self.graph or ()) <= _LARGE:
             hosts.append(Host(call_ns=MOST_NS))
         return hosts
+
+    @property
+    def _alike(self) -> int:
+        """Number of hosts that the program may have had: where it was far ahead of the device as the recording began, the recorder
+        of stacks took that lead from it, and the cautious figures hold with a faster host, too."""
+        ledger = self.context.ledger
+        ahead_ns = int(ledger.dur_ns[ledger.through("before")].sum())
+        slowed = len(self._hosts) > 1 and self._hosts[1].share < 1
+        return 2 if slowed and ahead_ns >= _AHEAD * self.context.step_ns else 1
 
     @cached_property
     def _supposed(self) -> list[Host]:

@@ -143,10 +143,10 @@ class Taken(NamedTuple):
 class Queue:
     """The fixes that are not taken yet; the one that :mod:`advisor.engine.ranking` puts first beside those taken comes next.
 
-    The first *alike* of *worlds* have the host as recorded, or as steps without the profiler tell: the cautious figure is that
-    of the one that returns least. Hosts behind the first *sure* are only supposed: they make more of what returns something
-    for sure. *careful* is one whose fixes are the cautious ones, and whose host is a little faster than recorded, or None.
-    *beside*: two worlds may run at the same time.
+    The first *alike* of *worlds* have the host as recorded, or as steps without the profiler tell, or one that it may have been:
+    the cautious figure is that of the one that returns least. The first *told* are what was recorded. Hosts behind the first
+    *sure* are only supposed: they make more of what returns something for sure. *careful* is one whose fixes are the cautious
+    ones, and whose host is a little faster than recorded, or None. *beside*: two worlds may run at the same time.
     Times are in ms of the step: ns of the replay times *scale*.
 
     A fix by itself is worth what it returns in the world that lets it return most. Together fixes return no more than in one
@@ -165,11 +165,13 @@ class Queue:
         thorough: bool,
         careful: World | None = None,
         alike: int = 1,
+        told: int = 1,
         sure: int = 1,
         beside: bool = False,
     ) -> None:
         self.beside = beside
         self.worlds, self.most, self.careful, self.alike, self.sure = worlds, most, careful, alike, sure
+        self.told = told
         self.claims = {claim.rule.id: claim for claim in fixes}
         self.whole_ms, self.scale, self.thorough = whole_ms, scale, thorough
         self.left = list(self.claims)
@@ -327,7 +329,7 @@ class Queue:
         if self.careful is not None:
             gain = all_gains[-1][1]
             low, surely = max(low, gain * scale), max(surely, self._added(careful_ns, gain, self._surely))
-        recorded = min(max(gain for _, gain in gains[: self.alike]) * scale, high)
+        recorded = min(max(gain for _, gain in gains[: self.told]) * scale, high)
         self.recorded.pop(rule, None)
         if high - recorded > _SUPPOSED * self.whole_ms:
             self.recorded[rule] = recorded

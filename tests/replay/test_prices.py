@@ -357,7 +357,8 @@ def test_what_sets_the_pace_leads_before_what_returns_nothing_with_the_host_as_r
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [
-        ("v100_resnet50_workers4", "gpu-idle/launch-bound", "precision/no-tensor-cores"),
+        # The host was a third of a step ahead when the recording began: what recording stacks does to it is no sure fault.
+        ("v100_resnet50_workers4", "precision/no-tensor-cores", "gpu-idle/launch-bound"),
         ("audited/mi300_xdit_flux", "gpu-idle/host-function", "precision/half-products"),
     ],
 )

@@ -84,10 +84,10 @@ def test_v100_the_pageable_batch_copy(name: str, share: float) -> None:
 
 
 def test_v100_workers4_launches_and_tensor_cores_lead_and_the_loader_is_quiet() -> None:
-    """As recorded, the CPU limits the step, and autocast returns nothing: it comes behind fewer launches."""
+    """As recorded, the CPU limits the step; before that it was a third of a step ahead, and without stacks it is again."""
     name = "v100_resnet50_workers4"
     first, second = analysis(name).findings[:2]
-    assert (first.rule, second.rule) == ("gpu-idle/launch-bound", "precision/no-tensor-cores")
+    assert (first.rule, second.rule) == ("precision/no-tensor-cores", "gpu-idle/launch-bound")
     assert not fired(name, "data-loading/*")
     assert not fired(name, "distributed/*")
 
