@@ -101,13 +101,13 @@ def backwards_each(context: Context) -> float | None:
     A pass begins where the main thread's own operators end and the backward pass's begin. Passes behind unlike forward passes
     are those of several losses, or of gradients of gradients: no batch that was taken in parts. None without steps, too.
     """
-    begins = context.once(_passes)
+    begins = context.once(backward_begins)
     return None if begins is None else len(begins) / len(nodes(context))
 
 
 def storing_passes_each(context: Context) -> float | None:
     """Count those of them that store gradients of about as many parameters as any; None where :func:`backwards_each` is."""
-    begins = context.once(_passes)
+    begins = context.once(backward_begins)
     if begins is None:
         return None
     stored = context.recording.host.start[nodes_by_name(context.recording, _GRADIENT, (OP,))]
@@ -116,7 +116,7 @@ def storing_passes_each(context: Context) -> float | None:
     return int((counts >= max(_ALIKE * counts.max(), 1)).sum()) / len(nodes(context))
 
 
-def _passes(context: Context) -> Ints | None:
+def backward_begins(context: Context) -> Ints | None:
     """Return when each backward pass begins, in ns; None where forward passes differ, and without one or a step."""
     host, rows = context.recording.host, nodes(context)
     if not len(rows) or not host.size:

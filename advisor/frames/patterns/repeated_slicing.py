@@ -14,6 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from advisor.frames import operator_parts
+from advisor.frames.optimizers import backward_begins
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import leading
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
@@ -65,7 +66,7 @@ class _Sliced(Struct, eq=False):
 
 
 def repeated_slices(tree: Tree) -> Occurrences | None:
-    """One row per line, step and shape of a tensor that is sliced three times or more, and needs a gradient.
+    """One row per line, backward pass and shape of a tensor that is sliced three times or more, and needs a gradient.
 
     ``repeats`` are the slices, ``length`` the elements of the tensor, and ``part`` what one pass spares of the time that it owns:
     of a slice's backward all but the slice's part of the tensor. In a program on the CPU it owns the views of the forward pass
@@ -77,7 +78,8 @@ def repeated_slices(tree: Tree) -> Occurrences | None:
         return None
     host = tree.host
     step = tree.context.recording.step_of(host.start[sliced.node])
-    keys = np.stack([step, host.attributes.user[sliced.node].astype(np.int64), sliced.dims], axis=1)
+    user, at_pass = host.attributes.user[sliced.node].astype(np.int64), _pass_of(tree, host.start[sliced.node])
+    keys = np.stack([step, user, sliced.dims, at_pass], axis=1)
     groups, of = np.unique(keys, axis=0, return_inverse=True)
     of, size = of.ravel(), len(groups)
     number = summed(of, 1, size)
@@ -86,6 +88,17 @@ def repeated_slices(tree: Tree) -> Occurrences | None:
         return None
     chosen = kept[of]
     return _occurrences(tree, sliced.where(chosen), (np.cumsum(kept) - 1)[of[chosen]], groups[kept])
+
+
+def _pass_of(tree: Tree, times: Ints, *, forward: bool = False) -> Ints:
+    """Number of the backward pass at each time, or of the one to which a *forward* pass leads; 0 where passes are not told apart.
+
+    Micro-batches have a gradient each, whatever the loop over them does.
+    """
+    begins = tree.context.once(backward_begins)
+    if begins is None:
+        return np.zeros(len(times), np.int64)
+    return np.searchsorted(begins, times, side="right") + forward
 
 
 def _occurrences(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> Occurrences:
@@ -142,9 +155,16 @@ def _backward(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> _Backward
     spared = 1 - np.minimum(sliced.part / np.maximum(sliced.whole, 1), 1.0)
     puts = tree.ops(tree.codes_of(lambda name: _PUTS.match(name) is not None))
     vague = np.bincount(row, sliced.told < 0, size) > 0
-    known = {(step, user): at for at, (step, user, _) in enumerate(groups.tolist()) if vague[at] and user >= 0}
+    known = {
+        (step, user, at_pass): at
+        for at, (step, user, _, at_pass) in enumerate(groups.tolist())
+        if vague[at] and user >= 0
+    }
     step, user = tree.context.recording.step_of(host.start[puts]), host.attributes.user[puts]
-    of = np.array([known.get(key, -1) for key in zip(step.tolist(), user.tolist(), strict=True)], np.int64)
+    at_pass = _pass_of(tree, host.start[puts])
+    of = np.array(
+        [known.get(key, -1) for key in zip(step.tolist(), user.tolist(), at_pass.tolist(), strict=True)], np.int64
+    )
     puts, of = puts[of >= 0], of[of >= 0]
     mean = np.bincount(row, spared, size) / np.maximum(np.bincount(row, minlength=size), 1)
     return _Backward(np.append(sliced.node, puts), np.append(row, of), np.append(spared, mean[of]))
@@ -289,14 +309,14 @@ def _loop(tree: Tree, row: Ints, groups: Ints) -> Pairs:
     """
     host, context = tree.host, tree.context
     line_of = _lines(tree)
-    group: dict[tuple[int, int], int] = {}
+    group: dict[tuple[int, int, int], int] = {}
     for at in np.argsort(summed(row, 1, len(groups)), kind="stable").tolist():
         if groups[at, 1] >= 0:
-            group[int(groups[at, 0]), int(line_of[groups[at, 1]])] = at
+            group[int(groups[at, 0]), int(line_of[groups[at, 1]]), int(groups[at, 3])] = at
     tops = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
     tops = tops[host.attributes.user[tops] >= 0]
     line = line_of[host.attributes.user[tops]]
-    here = np.isin(line, [known for _, known in group])
+    here = np.isin(line, [known for _, known, _ in group])
     tops, line = tops[here], line[here]
     if not len(tops):
         return NOTHING
@@ -315,7 +335,8 @@ def _loop(tree: Tree, row: Ints, groups: Ints) -> Pairs:
     tops, line = tops[kept], line[kept]
     step = context.recording.step_of(host.start[tops])
     own = np.full(host.size, -1, np.int64)
-    own[tops] = [group.get(key, -1) for key in zip(step.tolist(), line.tolist(), strict=True)]
+    at_pass = _pass_of(tree, host.start[tops], forward=True)
+    own[tops] = [group.get(key, -1) for key in zip(step.tolist(), line.tolist(), at_pass.tolist(), strict=True)]
     rows = host.with_backward(own)[context.op_rows]
     return Pairs(rows[rows >= 0], np.flatnonzero(rows >= 0))
 
