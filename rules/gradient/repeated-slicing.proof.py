@@ -213,7 +213,7 @@ def no_host() -> TraceBuilder:
 @quiet
 def a_lookup_in_each_of_many_micro_batches() -> TraceBuilder:
     """Each has a gradient of its own: no lookup before the loop over them would spare it."""
-    return training(1, looked="dense", passes=8, rest_us=1_000)
+    return training(1, looked="dense", passes=8, rest_us=1_000, used_before=True)
 
 
 @fires(cost_ms=4 * 0.97, occurrences=16)  # of ten lookups 700 us, of their nine additions 270
