@@ -192,7 +192,8 @@ def arguments(code: CodeType) -> tuple[str, ...] | None:
 
     None where they are not all that it works on: a method's, a generator's, those of a function in another.
     """
-    if not code.co_flags & 1 or code.co_flags & 0x2A0 or code.co_freevars or code.co_name[:1] == "<":
+    inner = set(code.co_freevars) - {"__class__"}  # which `super()` asks for
+    if not code.co_flags & 1 or code.co_flags & 0x2A0 or inner or code.co_name[:1] == "<":
         return None
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     names = code.co_varnames[:count]

@@ -24,6 +24,14 @@ def jitter(width, sigma):
     for number in range(width): total += number * sigma
     return torch.full((4,), float(total))
 
+class Filter(torch.nn.Module):
+    def __init__(self, width, sigma):
+        super().__init__()
+        self.taps = taps(width, sigma)
+
+    def forward(self, numbers):
+        return self.taps + numbers
+
 class Waves(Dataset):
     def __len__(self):
         return 4096
@@ -57,6 +65,13 @@ def test_a_function_of_the_same_numbers_takes_its_part_of_the_waits(tmp_path: Pa
     found = recorded(tmp_path, call)["fetch_repeat"]
     assert (found["file"], found["function"]) == ("job.py", "taps")
     assert 0.3 < found["share"] < 0.7
+
+
+def test_a_module_that_each_sample_makes_anew(tmp_path: Path) -> None:
+    """Its constructor asks for `super()`, and is given the same two numbers each time."""
+    found = recorded(tmp_path, "Filter(1_200_000, 0.5)(torch.zeros(4))")["fetch_repeat"]
+    assert found["function"] == "Filter"
+    assert found["share"] > 0.5
 
 
 def test_workers_are_told_of_apart(tmp_path: Path) -> None:
