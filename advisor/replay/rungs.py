@@ -89,6 +89,11 @@ def as_recorded(rung: Rung) -> float:
     return high if rung.recorded is None or cautious > hopeful else min(max(rung.recorded, least), high)
 
 
+def _needs_faster_host(rung: Rung) -> bool:
+    """Tell whether a step of the plan returns less with the host as recorded."""
+    return rung.recorded is not None and as_recorded(rung) < returned(rung)[1]
+
+
 def parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:
     """Part the steps by the bundles of an order."""
     by_rule = {rung.rule: rung for rung in rungs}
@@ -129,7 +134,7 @@ def joined(
         priced.savings[lead.rule] = returned(step)
         if by_itself is not None:
             priced.alone[lead.rule] = by_itself
-        if any(rung.recorded is not None and as_recorded(rung) < returned(rung)[1] for rung in rungs):
+        if any(map(_needs_faster_host, rungs)):
             priced.recorded[lead.rule] = sum(map(as_recorded, rungs))
         for rung in rungs[1:]:
             priced.done_by[rung.rule], priced.parts[rung.rule] = lead.rule, returned(rung)

@@ -310,7 +310,7 @@ def start_up(summary: Summary, least: float = _MUCH, *, operators: bool = True) 
     kinds_of = f": {', '.join(listed)}" if listed else ""
     going_on = not summary.steps and summary.steady_causes.get("allocator", 0.0) >= _MUCH
     warm = f"Warm up before recording{', until no memory is allocated any more: empty_cache() undoes it' * going_on}"
-    since = f" from the host's first event on, {duration(lead)} before the window" if led else ""
+    since = f" since the host's first event (the window begins {duration(lead)} later)" if led else ""
     if (tail := summary.tail_ms or 0.0) >= _END * (whole + tail):
         since += f" ({duration(tail)} more lie {_behind(summary)})"
     return f"Start-up, not counted, is {part_of(total, whole)}{since}{kinds_of}. {warm}"

@@ -47,8 +47,8 @@ def newest_torch(recording: Recording) -> Release | None:
     bounds = [_EARLY] if recorded.early else []
     if recorded.python_minor is not None and recorded.python_minor in _LAST:
         bounds.append(_LAST[recorded.python_minor])
-    base_ns = recording.metadata.base_ns
-    dated = _of_day((recording.zero_ns + base_ns) // _DAY_NS)
+    base_ns, written = recording.metadata.base_ns, recording.metadata.format == "json"
+    dated = _of_day((recording.zero_ns + base_ns) // _DAY_NS) if written else None  # other formats have other clocks
     if dated is not None and not (base_ns and dated < _BASED):
         bounds.append(dated)
     return min(bounds, default=None)

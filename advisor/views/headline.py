@@ -100,7 +100,6 @@ _ANEW = ("no-warmup", "no-steps", "few-steps")
 _REMARKS = {
     _WARM_UP: _ANEW,
     "Start-up only": _ANEW,
-    "A graph capture": _ANEW,
     "record more": _ANEW,
     "record the CPU": ("missing-host",),
     "record the ": ("missing-gpu",),

@@ -9,7 +9,7 @@ import pytest
 from support import headlines as built
 from support.headlines import launch_bound
 from support.pages import Page
-from support.traces import rules
+from support.traces import analysis, rules
 
 from advisor.pipeline import analyze
 from advisor.report import Options, figures, render
@@ -117,3 +117,12 @@ def test_of_an_empty_recording_there_is_no_remark(tmp_path: Path) -> None:
     found = analyze(read(str(path)), rules())
     assert found.headline is not None
     assert (found.headline.kind, found.headline.remark) == ("empty", None)
+
+
+@pytest.mark.real
+def test_a_capture_is_not_told_to_warm_up() -> None:
+    """Calls are recorded into a graph there, however often: the headline says what to record, and no code would change it."""
+    found = analysis("audited/mi300_vllm_graph_capture").headline
+    assert found is not None
+    assert found.remark is None
+    assert "Record steps that replay it" in found.text

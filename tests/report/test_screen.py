@@ -813,7 +813,7 @@ def test_what_is_not_counted_beside_start_up_is_said_where_it_is_a_tenth() -> No
         ("cpu_only", "Not counted, of 1,290 ms: 1,075 ms behind the last step"),
         ("gpu_events_without_host", "is 1.4 of 1.63 ms (973 ms more lie behind the last work): first call"),
         ("audited/rtx2080ti_resnet_annotated", "is 4.8 of 14.5 s (1,646 ms more lie behind the last step): loading"),
-        ("audited/a100_switch_transformer_8x1024", "from the host's first event on, 323 ms before the window"),
+        ("audited/a100_switch_transformer_8x1024", "since the host's first event (the window begins 323 ms later)"),
         (
             "audited/mi300_normalization_layers",
             "loading 1,093 ms, 974 ms of it in hipLaunchKernel (aten::native_batch_norm 332 ms, aten::native_group_norm 211 ms,",
@@ -856,8 +856,8 @@ def test_start_up_is_measured_against_what_was_recorded_and_summed_up_by_place()
     """Of 19.9 ms the host shows nothing for 18.4: the two cudaMalloc of 408 and 284 us in aten::mm are most of the rest."""
     text = " ".join(" ".join(lines(analyzed("event_sync_multi_stream"))).split())
     assert (
-        "Start-up, not counted, is 0.692 of 19.9 ms from the host's first event on, 411 µs before the window: allocation 692 µs in "
-        "aten::mm" in text
+        "Start-up, not counted, is 0.692 of 19.9 ms since the host's first event (the window begins 411 µs later): allocation "
+        "692 µs in aten::mm" in text
     )
 
 

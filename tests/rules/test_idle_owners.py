@@ -102,7 +102,8 @@ def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
     first = rows(found)[0]
     assert (first["name"], first["median_host_ms"]) == ("Shampoo", pytest.approx(209.1, rel=0.01))
     assert first["of_the_host"] == pytest.approx(0.339, rel=0.01)
-    assert found.severity == "low"  # without what others left idle 12 to 50 of 619 ms: just under 5 % of the step
+    # 57 of its 62 ms of idle time lie where events were taken out of the file: no price, and so at most medium.
+    assert (found.severity, found.saving) == ("medium", None)
 
 
 def test_first_calls_are_nobodys_finding() -> None:
