@@ -183,6 +183,8 @@ class Queue:
         self._together: list[float] = []
         """The ms that each fix taken adds to what those before it return in one world; cautiously in the next one."""
         self._surely: list[float] = []
+        self._cautious: list[list[float]] = []
+        """The ns that each fix taken returns cautiously, in each of the first worlds."""
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
 
     def _most(self, rule: str) -> float:
@@ -303,6 +305,15 @@ class Queue:
         """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""
         return min(max((returned_ns + gain_ns) * self.scale - sum(taken), 0.0), gain_ns * self.scale)
 
+    def _least_added(self, gains: Sequence[float]) -> float:
+        """Return the ns that a fix adds to what those taken return together, cautiously, in the one world that lets them least.
+
+        A host so slow that precision returns nothing is none so fast that fewer launches return nothing.
+        """
+        sums = [sum((each[at] for each in self._cautious), 0.0) for at in range(len(gains))]
+        together: float = min(had + gain for had, gain in zip(sums, gains, strict=True))
+        return together - min(sums)
+
     def take(self, rule: str, before: float, left: float) -> Taken:
         """Take a fix: the ms that it returns behind those that return little, and behind those that return all they can.
 
@@ -318,7 +329,8 @@ class Queue:
             takes.append(partial(self.careful.take, rule, cautiously=False))
         all_gains = each(takes, beside=self.beside)
         gains = all_gains[: len(self.worlds)]
-        low = surely = min(gain for gain, _ in gains[: self.alike]) * scale
+        cautious = [gain for gain, _ in gains[: self.alike]]
+        low, surely = min(cautious) * scale, self._least_added(cautious) * scale
         all_hosts = all_hosts or low >= ranking.LEAST * self.whole_ms
         hopeful = [gain for _, gain in (gains if all_hosts else gains[: self.sure])]
         high = min(max(hopeful) * scale, self._most(rule), left)
@@ -333,10 +345,11 @@ class Queue:
         self.recorded.pop(rule, None)
         if high - recorded > _SUPPOSED * self.whole_ms:
             self.recorded[rule] = recorded
-        low = min(low, self.most[rule].low, left)
+        low, surely = min(low, self.most[rule].low, left), min(surely, self.most[rule].low, left)
         self._returned.append(high)
+        self._cautious.append(cautious)
         self._together.append(min(added, high, shorter))
-        self._surely.append(min(surely, low))
+        self._surely.append(min(surely, high))
         return Taken(low, high, self._surely[-1], self._together[-1])
 
     def ranked(self, bundles: Sequence[Sequence[Rung]]) -> list[list[str]]:
@@ -377,7 +390,7 @@ class Queue:
 
     def back_to(self, count: int) -> None:
         """Keep the first *count* of the fixes taken."""
-        self._returned = self._returned[:count]
+        self._returned, self._cautious = self._returned[:count], self._cautious[:count]
         self._together, self._surely = self._together[:count], self._surely[:count]
         for world in (*self.worlds, *([self.careful] if self.careful is not None else [])):
             world.back_to(count)
