@@ -1,4 +1,4 @@
-"""Which part of a chair does each point belong to? A PointNet for part segmentation of scanned furniture."""
+"""Part segmentation of scanned chairs: a PointNet names the part that each point belongs to."""
 
 import argparse
 
