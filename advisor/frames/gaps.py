@@ -167,7 +167,7 @@ def build(context: Context) -> pd.DataFrame:
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
     following = launch_behind(context, start + dur)
     owned = ledger.through("host", "operator")[head]
-    node = context.once(_nodes)
+    node, step = context.once(_nodes), context.recording.step_of(start)
     python, computing, held, around, files = _meanwhile(context, following, start, dur, owned)
     holders = describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
@@ -205,14 +205,8 @@ def build(context: Context) -> pd.DataFrame:
         "cause": context.labels(ledger.cause[head], CAUSES),
         "gap_id": gap,
         "gap_ns": length[gap],
-        "turning_ns": _turning(context.recording.step_of(start), gap, length),
-        "lone": _lone(
-            own,
-            context.recording.step_of(start),
-            dur,
-            ledger.cause[head] == CODE["host"],
-            len(context.recording.steps),
-        ),
+        "turning_ns": _turning(step, gap, length),
+        "lone": _lone(own, step, dur, ledger.cause[head] == CODE["host"], len(context.recording.steps)),
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
         "owner": context.labels(held.owner, OWNERS),

@@ -59,7 +59,5 @@ def _of_day(days: int) -> Release | None:
     day = days + date(1970, 1, 1).toordinal()
     if day < _FIRST_DAY.toordinal():
         return None
-    releases = list(_OUT)
-    later = [at for at, out in enumerate(_OUT.values()) if out.toordinal() - _AHEAD_DAYS > day]
-    # The nightly builds of the one that comes next are older than the one after it.
-    return releases[later[0]] if later else None
+    # The first whose successor was not built yet.
+    return next((release for release, out in _OUT.items() if out.toordinal() - _AHEAD_DAYS > day), None)
