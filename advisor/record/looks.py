@@ -23,6 +23,8 @@ from advisor.record.workers import QUICK_SWITCHES
 _LOOK_S = 0.01
 _MOST_SHARE = 0.003
 """Share of the time that looks take at most; to take turns for a look took as long again (145 µs in all, two cores, busy)."""
+_FIRST, _FIRST_SHARE = 40, 0.01
+"""Looks for which they may take more: half a second of steps would else be looked at a few times, which tells of nothing."""
 _LONGEST_REST_S = 0.1
 _MOST_TIMES = 3
 """Times the rest between two looks that are counted for one: where the thread got no turn for longer, that is not known."""
@@ -82,12 +84,14 @@ class Looks:
             self._failed |= ended is self._ended
 
     def _watch(self, thread: int, ended: threading.Event, fetching: Fetching, stepping: Stepping) -> None:
-        last, rest = time.perf_counter(), _LOOK_S
+        last, rest, looks = time.perf_counter(), _LOOK_S, 0
         while not ended.wait(rest):
             now, begun = time.perf_counter(), time.thread_time()
             spent, last = min(now - last, _MOST_TIMES * rest), now
             look(sys._current_frames().get(thread), spent, fetching if self.fetches else None, stepping)
-            rest = min(max(_LOOK_S, (time.thread_time() - begun) / _MOST_SHARE), _LONGEST_REST_S)
+            looks += 1
+            share = _FIRST_SHARE if looks < _FIRST else _MOST_SHARE
+            rest = min(max(_LOOK_S, (time.thread_time() - begun) / share), _LONGEST_REST_S)
 
 
 _TRACING = (Turning._on_call, Turning._on_line, Lines._on_call, Lines._on_line)

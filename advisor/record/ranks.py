@@ -14,6 +14,9 @@ from typing import Any, Protocol
 LONGEST = (60.0, 20)
 """Seconds and steps for which a rank that is done waits for others, until both are over: one step may take another rank as long as
 writing its recording does."""
+_YET_TO_BEGIN_S = 2.0
+"""Seconds for which a rank that is done waits for others to begin: it may be done before another, which started later, has. Of
+ranks that are not recorded it hears nothing ever."""
 _AHEAD = 2
 """Steps from the one in which it is decided to the one with which all end: ranks that exchange in each are one apart at most."""
 _BEGUN, _DONE, _END = "begun", "done", "end"
@@ -39,8 +42,8 @@ class Ranks:
     as for a rank that was killed. A store that fails, as the process that serves it has ended, lets the rank end.
     """
 
-    def __init__(self, store: Store, now: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._now = store, now
+    def __init__(self, store: Store, count: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._ranks, self._now = store, count, now
         self._done_at: float | None = None
         self._waited = 0  # steps
         self._last: int | None = None  # the step with which all end
@@ -75,14 +78,17 @@ class Ranks:
         if self._last is None:
             done = self._store.add(_DONE, 0)
             begun = self._store.add(_BEGUN, 0)  # behind that: who begins between the two is waited for
-            if done >= begun or self._is_late() or self._store.check([_END]):
+            begun_all = begun >= self._ranks or self._since() > _YET_TO_BEGIN_S
+            if (done >= begun and begun_all) or self._is_late() or self._store.check([_END]):
                 end = step + (_AHEAD if begun > 1 else 0)
                 self._last = int(self._store.compare_set(_END, "", str(end)))
         return float("inf") if self._last is None else self._last
 
+    def _since(self) -> float:
+        return self._now() - (self._done_at or 0.0)
+
     def _is_late(self) -> bool:
-        since = self._now() - (self._done_at or 0.0)
-        return since > LONGEST[0] and self._waited > LONGEST[1]
+        return self._since() > LONGEST[0] and self._waited > LONGEST[1]
 
     def _count(self, key: str) -> None:
         try:
@@ -103,7 +109,7 @@ def ranks(torch: Any) -> Ranks | None:
         return None
     try:
         store = torch.distributed.distributed_c10d._get_default_store()
-        return Ranks(torch.distributed.PrefixStore("advisor", store))
+        return Ranks(torch.distributed.PrefixStore("advisor", store), torch.distributed.get_world_size())
     except Exception:  # noqa: BLE001  (torch's own way to its store differs by version)
         return None
 

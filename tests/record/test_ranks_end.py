@@ -49,7 +49,7 @@ class Program:
 
     def __init__(self, count: int, recording: tuple[int, ...] | None = None) -> None:
         self.store, self.now = Shared(), 0.0
-        self.ranks = [Ranks(self.store, lambda: self.now) for _ in range(count)]
+        self.ranks = [Ranks(self.store, count, lambda: self.now) for _ in range(count)]
         self.ended: dict[int, int] = {}
         self.step = 0
         for rank in range(count) if recording is None else recording:
@@ -80,11 +80,29 @@ def test_a_rank_that_is_not_done_does_not_end() -> None:
     assert not Program(1).ranks[0].may_end(100)
 
 
-def test_a_rank_that_records_alone_ends_at_once() -> None:
+def test_a_rank_that_records_alone_waits_two_seconds_for_others_to_begin() -> None:
     program = Program(2, recording=(1,))
     program.ranks[1].done()
+    program.now = 2.0
+    program.play(100, order=(1,))
+    assert program.ended == {}
+    program.now += 0.1
     program.play(1, order=(1,))
-    assert program.ended == {1: 1}
+    assert program.ended == {1: 101}
+
+
+def test_a_rank_that_is_done_before_another_began_waits_for_it() -> None:
+    """As where ranks do not exchange in each step, and one of them was slower to import."""
+    program = Program(2, recording=(0,))
+    program.ranks[0].done()
+    program.play(3, order=(0,))
+    program.ranks[1].begin()
+    program.now += 3
+    program.play(5)
+    assert program.ended == {}
+    program.ranks[1].done()
+    program.play(3)
+    assert program.ended == {0: 11, 1: 11}
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
@@ -166,6 +184,9 @@ dist.init_process_group("gloo", INIT)
 exchanging = dist.new_group(EXCHANGING)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if rank in EXCHANGING:
+    dist.all_reduce(torch.zeros(1), group=exchanging)  # the first connects, which takes a tenth of a second
+dist.barrier()
 step = 0
 try:
     while step < 400:
@@ -199,7 +220,7 @@ def ended(folder: Path) -> dict[int, int]:
     [
         ("break", "0 0 0", 60),
         ("raise ValueError('of one rank')", "1 0 0", 60),
-        ("os._exit(9)", "9 0 0", 0.5),  # which tells nobody: it is waited for
+        ("os._exit(9)", "9 0 0", 1.5),  # which tells nobody: it is waited for
     ],
     ids=["ends", "crashes", "is killed"],
 )
