@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor import rulebook
 from advisor.config import ConfigFile
-from advisor.engine.run import HOW
+from advisor.engine.state import HOW
 from advisor.frames import SCHEMAS
 from advisor.report import schema as results
 from advisor.rulebook import Rule

@@ -17,7 +17,8 @@ from advisor import rulebook
 from advisor.engine import evaluation
 from advisor.engine import run as engine
 from advisor.engine.places import places
-from advisor.results.analysis import Finding, Fix
+from advisor.engine.state import HOW
+from advisor.results.analysis import Finding, Fix, Verdicts
 from advisor.rulebook.rule import NEEDS
 
 
@@ -138,10 +139,10 @@ def test_what_is_not_recorded_is_said_with_how_to_record_it(run: Run) -> None:
     assert missing.how == "Record with profile_memory=True. Record with with_stack=True."
 
 
-@pytest.mark.parametrize("need", engine.HOW)
+@pytest.mark.parametrize("need", HOW)
 def test_every_need_says_what_to_record(need: str) -> None:
-    assert engine.HOW[need].endswith(".")
-    assert set(engine.HOW) == set(NEEDS)
+    assert HOW[need].endswith(".")
+    assert set(HOW) == set(NEEDS)
 
 
 @pytest.mark.parametrize("needs", [["gpu"], ["idle"], ["gpu", "memory"]])
@@ -339,7 +340,7 @@ def test_rules_are_chosen_by_glob(run: Run) -> None:
     rules: dict[str, dict[str, Any]] = {"kernels/a": {}, "kernels/b": {}, "sync/a": {}}
     outcome = run(kernels(1), rules, only=["kernels/*"], skip=["*/b"])
     assert [found.rule for found in outcome.findings] == ["kernels/a"]
-    assert outcome.verdicts == engine.Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
+    assert outcome.verdicts == Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
 
 
 def test_the_order_of_rows_changes_nothing(run: Run) -> None:
