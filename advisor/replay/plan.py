@@ -363,8 +363,10 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     basis += _with_same(listed, ": each counts after those before it")
     alone = other_alone(saving, prices.alone.get(finding.rule), whole_ms)
     reached = replay.high * claim.returns[1] * (finding.cost_ms + prices.host.get(finding.rule, 0.0))
-    if alone is not None and alone["high"] > _BEYOND * reached and replay.action in ("remove", "merge"):
-        basis += "; alone it returns idle time before its launches as well, which is another finding's"
+    if alone is not None and alone["high"] > _BEYOND * reached and replay.action not in ("batch", "capture"):
+        basis += (
+            "; alone it returns idle time before its launches, or behind a wait that goes, which is another finding's"
+        )
     return msgspec.structs.replace(
         finding,
         after=None,

@@ -10,8 +10,8 @@ from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summar
 
 MOST = 10
 """Findings that are listed; of more, the rest is counted."""
-_APART = 0.02
-"""Share of the step by which savings may miss what all fixes come to, and still be said to add up."""
+_APART, _OF_END = 0.02, 0.05
+"""Shares of the step, and of what all fixes leave of it, by which savings may miss that and still be said to add up."""
 SEVERAL = 2
 
 
@@ -54,7 +54,8 @@ def overlap(analysis: Analysis) -> bool:
         "low": sum(saving.high_ms for saving in savings.values()),
         "high": sum(saving.low_ms for saving in savings.values()),
     }
-    return any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
+    ends = [(whole - total, after.get(end, whole - total)) for end, total in sums.items()]
+    return any(abs(added - left) > min(_APART * whole, _OF_END * left) for added, left in ends)
 
 
 def _priced(analysis: Analysis) -> list[PlanStep]:

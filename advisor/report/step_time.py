@@ -435,7 +435,8 @@ def collectives(summary: Summary) -> str:
     whole = summary.whole_ms
     # What a finding costs is the mean step's as well.
     mean = (summary.steady_mean_ms or whole) if summary.mean_apart else whole
-    told = exposed(part * mean, min(waited * mean / whole, part * mean))
+    exchanged = None if summary.exchange_ms is None else summary.exchange_ms * mean / whole
+    told = exposed(part * mean, min(waited * mean / whole, part * mean), exchanged)
     return told.replace(":", " (mean step):", 1) if summary.mean_apart else told
 
 
@@ -443,10 +444,21 @@ _EXPOSED = 0.1
 """Of the step: collectives of less are not divided."""
 
 
-def exposed(ms: float, waited_ms: float) -> str:
-    """Divide exposed collectives: ``exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer``."""
-    told = f"{milliseconds(waited_ms)} waiting for other ranks, {milliseconds(ms - waited_ms)} in transfer"
-    return f"exposed collectives {milliseconds(ms)}: {told}"
+def exposed(ms: float, waited_ms: float, exchanged_ms: float | None = None) -> str:
+    """Divide exposed collectives: ``exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer``.
+
+    What is left of both is of collectives that have none alike to compare with.
+    """
+    rest_ms = ms - waited_ms
+    told = f"{milliseconds(waited_ms)} waiting for other ranks"
+    if exchanged_ms is None or rest_ms - exchanged_ms < _UNDIVIDED * ms:
+        return f"exposed collectives {milliseconds(ms)}: {told}, {milliseconds(rest_ms)} in transfer"
+    divided = f"{told}, {milliseconds(exchanged_ms)} in transfer"
+    return f"exposed collectives {milliseconds(ms)}: {divided}, {milliseconds(rest_ms - exchanged_ms)} not known"
+
+
+_UNDIVIDED = 0.05
+"""Of exposed collectives: a rest of less is counted as transfer."""
 
 
 def lead_lost(summary: Summary) -> str:

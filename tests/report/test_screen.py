@@ -220,6 +220,10 @@ def test_what_collectives_wait_for_is_taken_from_what_they_transfer() -> None:
     )  # fmt: skip
     told = "exposed collectives 481 ms: 432 ms waiting for other ranks, 49.0 ms in transfer"
     assert step_time.collectives(summary) == told
+    # A collective of its kind alone tells of neither: 49 are not the transfer's where the transfer of the others takes 19.
+    apart = told.replace("49.0 ms in transfer", "19.0 ms in transfer, 30.0 ms not known")
+    assert step_time.collectives(replace(summary, exchange_ms=19.0)) == apart
+    assert step_time.collectives(replace(summary, exchange_ms=30.0)) == told  # under a twentieth
     assert step_time.collectives(replace(summary, rank_wait_ms=None)) == ""
     assert step_time.collectives(replace(summary, steady_causes={"communication": 0.09, "compute": 0.91})) == ""
     assert told in lines(replace(analysis(finding()), summary=summary))
