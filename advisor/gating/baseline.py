@@ -135,7 +135,8 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
     for number, (other, samples) in enumerate(zip(prints[1:], samples_of[1:], strict=True), 2):
         if differing := _apart(prints[0], other) + unlike(samples_of[0].work, samples.work):
             raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
-    rules = sorted({rule for analysis in analyses for rule in verdicts(analysis)})
+    said = [verdicts(analysis) for analysis in analyses]
+    rules = sorted({rule for each in said for rule in each})
     return Baseline(
         schema_version=SCHEMA_VERSION,
         advisor=analyses[0].advisor.version,
@@ -148,7 +149,7 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
         },
         rules={
             rule: RuleRecord(
-                verdicts=[verdicts(analysis).get(rule, "not_run") for analysis in analyses],
+                verdicts=[each.get(rule, "not_run") for each in said],
                 runs=[samples.rules.get(rule, [0.0] * len(samples.metrics["step_ms"])) for samples in samples_of],
             )
             for rule in rules

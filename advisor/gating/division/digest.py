@@ -81,6 +81,8 @@ def _merge(sites: Iterable[Site], key: Callable[[Site], Hashable]) -> dict[Hasha
 
 
 def _sum(group: Sequence[Site]) -> Site:
+    if len(group) == 1:
+        return group[0]
     first = max(group, key=lambda site: (site.busy_ms, site.ms))
     sizes = [site.mb for site in group]
     limits = [site.limit_ms for site in group]
