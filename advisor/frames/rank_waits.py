@@ -48,10 +48,30 @@ def rank_waits(context: Context) -> RankWaits | None:
     counted = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
     timed = np.concatenate([known.work, known.smaller])
     owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[timed]
-    beyond = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
-    waited = int(np.minimum(beyond, owned).sum())
+    waited = int(np.minimum(_beyond(context, known), owned).sum())
     exchanged = int(owned.sum()) - waited
     return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()), exchanged)
+
+
+def waited_in(context: Context, segments: Ints) -> int:
+    """Return the ns of some segments of the ledger in which this rank waits in collectives for others; 0 where it is not known."""
+    known = context.once(told)
+    work, ledger = context.recording.work, context.ledger
+    if not len(known.work):
+        return 0
+    rows = ledger.row[segments]
+    ofwork = ledger.through("communication")[segments] & (rows >= 0)
+    timed = np.concatenate([known.work, known.smaller])
+    owned = summed(rows[ofwork], ledger.dur_ns[segments][ofwork], len(work))[timed]
+    return int(np.minimum(_beyond(context, known), owned).sum())
+
+
+def _beyond(context: Context, known: collectives.Told) -> Ints:
+    """Return the ns that collectives last beyond the fastest of their kind, size and group."""
+    work = context.recording.work
+    timed = np.concatenate([known.work, known.smaller])
+    beyond: Ints = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
+    return beyond
 
 
 class Exposed(NamedTuple):

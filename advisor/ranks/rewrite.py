@@ -9,8 +9,9 @@ import pandas as pd
 
 from advisor.counting import part_of
 from advisor.engine.ranking import rearrange
+from advisor.frames.rank_waits import MUCH
 from advisor.replay.plan import relay
-from advisor.results.analysis import Analysis, Finding
+from advisor.results.analysis import Analysis, Finding, Summary
 from advisor.results.ranks import RankRow
 from advisor.rulebook.rule import Rule
 
@@ -22,6 +23,8 @@ EXPOSED = (
     "distributed/exposed-forward-communication",
     "distributed/slow-link",
 )
+_HIDE = ("distributed/exposed-communication", "distributed/exposed-forward-communication")
+"""Those of them whose fix hides what ranks exchange."""
 LATE = (
     "cpu/late-loader",
     "cpu/lone-work",
@@ -56,7 +59,8 @@ def rewrite(
     total = float(by_rank.sum())
     shares = [(int(rank), float(spent) / total) for rank, spent in zip(by_rank.index, by_rank, strict=True)]
     findings = [
-        _rewrite(finding, row, shares, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
+        _rewrite(finding, row, shares, telling, _left_out(analysis.summary)) if finding.rule in EXPOSED else finding
+        for finding in analysis.findings
     ]
     findings = rearrange(findings, rules)
     summary = analysis.summary
@@ -69,7 +73,15 @@ def _in_words(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
+def _left_out(summary: Summary) -> float:
+    """Return the ms that the rank by itself knew it waits for others, where its price of what hides is without them."""
+    waited = summary.rank_wait_ms or 0.0
+    return waited if waited >= MUCH * summary.whole_ms else 0.0
+
+
+def _rewrite(
+    finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]], telling: Sequence[str], left_out: float
+) -> Finding:
     wait, cost = row.wait_ms or 0.0, finding.cost_ms
     share = min(wait / cost, 1.0) if cost else 0.0
     if share < _LEAST:
@@ -84,7 +96,9 @@ def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]]
     )
     saving = finding.saving
     if saving is not None:
-        left = 1.0 - share
+        # What a rank by itself takes for waiting is not in the price of what hides; nothing of it is taken off twice.
+        known = left_out if finding.rule in _HIDE else 0.0
+        left = min((cost - wait) / (cost - known), 1.0) if wait < cost and known < cost else 0.0
         saving = msgspec.structs.replace(
             saving,
             low_ms=saving.low_ms * left,
@@ -92,7 +106,7 @@ def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]]
             low_share=saving.low_share * left,
             high_share=saving.high_share * left,
             alone_ms=None,
-            basis=f"{saving.basis}; without what is waited for late ranks, {100 * share:.0f} % of it",
+            basis=f"{saving.basis}; without what is waited for late ranks, {100 * share:.0f} % of the cost",
         )
     title = finding.title
     if share >= _MOSTLY:

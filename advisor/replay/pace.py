@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from advisor.engine.claims import Claim
-from advisor.frames.rank_waits import rank_waits, told
+from advisor.frames.rank_waits import rank_waits, told, waited_in
 from advisor.intervals import Ints, Spans, covered, inside, union
 from advisor.results.analysis import Saving
 from advisor.timeline.context import Context
@@ -91,11 +91,19 @@ def _joined(spans: Spans) -> Spans:
 
 
 def room_ns(context: Context, claim: Claim) -> float:
-    """Return the ns of steady computation that nothing communicates beside: no more of a collective can hide."""
+    """Return the most ns of collectives that can hide: steady computation that nothing communicates beside.
+
+    Nor is it more than the part that a fix assumes of the exchange itself: waiting for a late rank, where there is much of it,
+    does not hide.
+    """
     replay = claim.rule.replay
     if replay is None or replay.action != "hide" or claim.rule.match.frame != "collectives":
         return math.inf
-    return context.once(_computing_alone)
+    room, found = context.once(_computing_alone), context.once(rank_waits)
+    if found is None or not found.holds:
+        return room
+    exchanged = claim.cost_ns - waited_in(context, claim.segments)
+    return min(room, replay.high * claim.returns[1] * exchanged)
 
 
 def clause(context: Context, claim: Claim) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -385,6 +386,26 @@ def test_exposed_communication_says_whom_the_rank_waits_for(tmp_path: Path) -> N
     assert not [finding for finding in analyses[2].findings if finding.rule == rule]  # the late rank waits for nobody
     asked = [verdict.rule for verdict in analyses[0].verdicts.not_run]
     assert "distributed/straggler" not in asked  # answered across
+
+
+def test_waiting_that_a_rank_knows_of_is_not_taken_off_its_price_twice(tmp_path: Path) -> None:
+    """Of 11 ms 10 are waiting: by itself the rank prices what hides of 11, of 1 where it tells waiting from the exchange."""
+    rule = "distributed/exposed-forward-communication"
+    (alone,), _ = analyze_many(read(tmp_path, ranks({2: 10_000}))[:1], BOOK, only=ONLY)
+    row = RankRow(
+        rank=0, path="", steps=1, step_ms=None, gpu_busy_share=None, compute_share=None, communication_share=None,
+        wait_ms=10.0, wait_share=None, late_share=None, caused_ms=None, clock_offset_ms=None, clock_residual_ms=None,
+    )  # fmt: skip
+    arrivals = pd.DataFrame({"rank": [0], "step": [0], "cost_ns": [10_000_000], "late_rank": [2]})
+    (before,) = (finding for finding in alone.findings if finding.rule == rule)
+    assert before.saving is not None
+    for known_ms, left in ((None, 1 / 11), (2.0, 1 / 11), (8.0, 1 / 3), (10.0, 1.0), (10.5, 1.0)):
+        # Waiting of under 15 % of the step is in the price.
+        summary = msgspec.structs.replace(alone.summary, rank_wait_ms=known_ms, steady_ms=20.0)
+        told = rewrite(msgspec.structs.replace(alone, summary=summary), row, arrivals, [], BOOK.rules)
+        (after,) = (finding for finding in told.findings if finding.rule == rule)
+        assert after.saving is not None
+        assert close(after.saving.high_ms, left * before.saving.high_ms)
 
 
 def test_what_is_said_across_names_no_folder(tmp_path: Path) -> None:

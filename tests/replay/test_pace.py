@@ -14,6 +14,7 @@ from support.traces import analysis
 import advisor
 from advisor.engine.run import run
 from advisor.replay.effect import Keep, effect
+from advisor.replay.pace import room_ns
 from advisor.replay.pricing import Replay
 from advisor.report import Options, render
 from advisor.results.analysis import Finding
@@ -142,6 +143,15 @@ def test_waiting_is_what_lasts_beyond_the_fastest_of_its_size() -> None:
     found = facts(rank(*[100, *[2100] * 4] * 2))
     assert found["rank_wait_share"] * found["steady_ns"] == pytest.approx(16e6, rel=0.01)
     assert found["rank_last_share"] == pytest.approx(0.2)
+
+
+def test_waiting_for_late_ranks_does_not_hide() -> None:
+    """Of 17 ms in collectives 1 is the exchange, of which half hides at most; where nobody waits, what 2 ms of products leave."""
+    rule = "distributed/exposed-forward-communication"
+    waits, alone = rank(*[100, *[2100] * 4] * 2), rank(*[100] * 10)
+    claims = [run(trace, load([builtin_rules_dir()])).matches[rule] for trace in (waits, alone)]
+    assert room_ns(waits.context, claims[0]) == pytest.approx(0.5e6, rel=0.01)
+    assert room_ns(alone.context, claims[1]) == pytest.approx(2e6, rel=0.01)
 
 
 def test_a_rank_that_never_waits() -> None:
