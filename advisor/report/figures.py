@@ -464,7 +464,9 @@ def _late(across: Across) -> str:
         return ""
     names = f"rank{'s' if len(late) > 1 else ''} {listed([str(rank) for rank, _ in late])}"
     come, them = ("come", "them") if len(late) > 1 else ("comes", "it")
-    times = listed([milliseconds(ms) for _, ms in late])
+    # What ranks wait for one is a mean over them all, and it does not wait for itself.
+    count = max(sum(row.wait_ms is not None for row in across.ranks), len(late) + 1)
+    times = listed([milliseconds(ms * count / (count - 1)) for _, ms in late])
     return f": {names} {come} late, and the others wait {times} a step for {them}"
 
 

@@ -66,10 +66,10 @@ def test_what_held_the_late_rank_up_is_named(tmp_path: Path) -> None:
 
 
 def test_the_screen_names_the_ranks_that_are_waited_for_and_how_long(tmp_path: Path) -> None:
-    # Rank 2 is 10 ms late to each step of 100: a mean over four ranks of 7.5; the others wait a tenth of their step.
+    # Rank 2 is 10 ms late to each step of 100: the mean over four ranks is 7.5, as it does not wait for itself.
     _, across = together(tmp_path, ranks({2: 10_000}))
     assert waits(across) == (
-        "Ranks wait for each other for 0–10 % of their step: rank 2 comes late, and the others wait 7.50 ms a step for it."
+        "Ranks wait for each other for 0–10 % of their step: rank 2 comes late, and the others wait 10.0 ms a step for it."
     )
 
 
