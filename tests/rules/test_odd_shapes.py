@@ -11,7 +11,7 @@ import pytest
 from support.paths import ROOT
 
 from advisor import rulebook
-from advisor.pipeline import analyze
+from advisor.engine.run import run
 from advisor.rulebook import Rule
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import cases
@@ -56,11 +56,11 @@ def test_a_rule_of_shapes_does_not_fail(rule: Rule, tmp_path: Path) -> None:
     built = case.build()
     first = built if isinstance(built, TraceBuilder) else next(iter(built))
     assert isinstance(first, TraceBuilder)
-    failures = {}
+    failures, text = {}, first.to_json()
     for name, odd in ODD.items():
         path = tmp_path / "odd.json"
-        path.write_text(json.dumps(changed(json.loads(first.to_json()), odd)))
-        found = analyze(read(str(path)), BOOK)
+        path.write_text(json.dumps(changed(json.loads(text), odd)))
+        found = run(read(str(path)), BOOK)
         if found.verdicts.error:
             failures[name] = [f"{one.rule}: {one.message}" for one in found.verdicts.error]
     assert failures == {}
