@@ -393,7 +393,8 @@ def launches(summary: Summary) -> str:
     each = found.ms / found.count
     rate = f"one every {milliseconds(each)} ({float(f'{1000 / each:.3g}'):,.0f} a second)"
     call = f"{milliseconds(found.call_us / 1000)} of it in the call: kernels that take less leave the GPU waiting"
-    return f"launches: {average(found.count)} in {milliseconds(found.ms)}, {rate}, {call}"
+    fewer = "unless torch.compile or a CUDA graph launches fewer"
+    return f"launches: {average(found.count)} in {milliseconds(found.ms)}, {rate}, {call}, {fewer}"
 
 
 def copies(summary: Summary, least: float = _COPIED) -> str:

@@ -21,13 +21,16 @@ def time_line(summary: Summary, width: int) -> str:
         return figures.span(summary)
     unit = ("mean step" if figures.uneven(summary) else "step") if summary.step_ms else "window"
     unit = f"cold {unit}" if summary.cold else unit
-    whole = duration(figures.whole_ms(summary))
+    whole, aside = duration(figures.whole_ms(summary)), ""
     if summary.unsteady:
         unit += " steady" if summary.step_ms and not summary.cold else " outside start-up"
-        whole += "" if summary.step_ms else f" of {duration(summary.extent_ms or summary.window_ms)}"
+        aside = "" if summary.step_ms else f" of {duration(summary.extent_ms or summary.window_ms)}"
     if summary.step_ms and figures.uneven(summary):
         whole += f" (median {duration(summary.step_ms.median)})"
-    return in_a_line(f"{unit} {whole}: ", parts, width)
+    # A cause that there is no room for tells more than how long the recording is, which the headline says of one with start-up.
+    named, full = _best_fitting(f"{unit} {whole}{aside}: ", parts, width)
+    more, short = _best_fitting(f"{unit} {whole}: ", parts, width, _LEFT_OUT)
+    return short if aside and more > named and parts[named][1] >= _LEFT_OUT else full
 
 
 def _listed_kinds(families: Sequence[KernelTime], total: float) -> list[tuple[str, float]]:
@@ -135,11 +138,19 @@ def in_a_line(first: str, parts: Sequence[tuple[str, float]], width: int) -> str
 
     Where one of *_HIDDEN* percent or more would be among these, percents are whole ones if that shows more.
     """
+    return _best_fitting(first, parts, width)[1]
+
+
+def _best_fitting(
+    first: str, parts: Sequence[tuple[str, float]], width: int, hidden: float | None = None
+) -> tuple[int, str]:
+    """Return how many of the causes such a line names, and the line."""
     count, text = _fitting(first, parts, width, 1)
-    if any(part >= _HIDDEN for _, part in parts[count:]):
+    if any(part >= (hidden or _HIDDEN) for _, part in parts[count:]):
         more, shorter = _fitting(first, parts, width, 0)
-        text = shorter if more > count else text
-    return text
+        if more > count:
+            return more, shorter
+    return count, text
 
 
 def _fitting(first: str, parts: Sequence[tuple[str, float]], width: int, digits: int) -> tuple[int, str]:
@@ -170,5 +181,5 @@ SHOWN = 0.05
 """Percent from which on a cause does not round to nothing."""
 _SHOWN_WHOLE = 0.5
 """The same of whole percents."""
-_HIDDEN = 10.0
-"""Percent of a cause that is too much to stand among others where whole percents leave it room."""
+_LEFT_OUT, _HIDDEN = 5.0, 10.0
+"""Percent of a cause that is too much to stand among others where the time of the whole recording, or tenths, take its room."""
