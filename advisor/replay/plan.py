@@ -367,6 +367,9 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         basis += (
             "; alone it returns idle time before its launches, or behind a wait that goes, which is another finding's"
         )
+    if alone is not None and finding.rule in prices.alone_recorded:
+        with_it = duration(prices.alone_recorded[finding.rule])
+        basis += f"; alone, the upper figure supposes a CPU that recording did not slow: with the one recorded it is {with_it}"
     return msgspec.structs.replace(
         finding,
         after=None,

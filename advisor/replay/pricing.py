@@ -27,7 +27,7 @@ from advisor.replay.effect import (
 )
 from advisor.replay.graph import BATCH, PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
-from advisor.replay.queue import Queue, World, effects
+from advisor.replay.queue import SUPPOSED, Queue, World, effects
 from advisor.replay.rungs import Bounds, Priced, Rung, joined, parted, returned
 from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
@@ -189,7 +189,13 @@ class Replay:
         )
         host = dict(zip((claim.rule.id for claim in fixes), behind, strict=True))
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
-        return replace(priced, after=priced.after | gone, host=host, late=late)
+        as_recorded = {
+            step.rule: queue.alone_as_recorded([step.rule, *step.also])
+            for step in priced.plan
+            if step.rule in priced.alone
+        }
+        faster = {rule: ms for rule, ms in as_recorded.items() if priced.alone[rule][1] - ms > SUPPOSED * whole_ms}
+        return replace(priced, after=priced.after | gone, host=host, late=late, alone_recorded=faster)
 
     def _queue(self, fixes: Sequence[Claim], whole_ms: float, beside: Sequence[Claim]) -> Queue:
         """The fixes, in a world for each speed that the host may have."""

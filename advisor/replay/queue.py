@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.replay.pricing import Host, Replay
 
 
-_SUPPOSED = 0.005
+SUPPOSED = 0.005
 """Share of the step by which a faster host has to return more, to be said."""
 
 
@@ -301,6 +301,10 @@ class Queue:
         high = min(max(world.alone(*rules) for world in sure) * self.scale, high_most)
         return min(low * self.scale, low_most, high), high
 
+    def alone_as_recorded(self, rules: Sequence[str]) -> float:
+        """Return the most ms that a change returns with none of the others, with the host as recorded."""
+        return max(world.alone(*rules) for world in self.worlds[: self.told]) * self.scale
+
     def _added(self, returned_ns: float, gain_ns: float, taken: Sequence[float]) -> float:
         """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""
         return min(max((returned_ns + gain_ns) * self.scale - sum(taken), 0.0), gain_ns * self.scale)
@@ -343,7 +347,7 @@ class Queue:
             low, surely = max(low, gain * scale), max(surely, self._added(careful_ns, gain, self._surely))
         recorded = min(max(gain for _, gain in gains[: self.told]) * scale, high)
         self.recorded.pop(rule, None)
-        if high - recorded > _SUPPOSED * self.whole_ms:
+        if high - recorded > SUPPOSED * self.whole_ms:
             self.recorded[rule] = recorded
         low, surely = min(low, self.most[rule].low, left), min(surely, self.most[rule].low, left)
         self._returned.append(high)

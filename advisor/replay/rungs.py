@@ -54,6 +54,8 @@ class Priced(Struct, frozen=True):
     """The most ms with the host as recorded, of fixes that return more with a faster one."""
     alone: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The ms that a change returns with none of the others."""
+    alone_recorded: dict[str, float] = field(default_factory=dict)
+    """Of that the most with the host as recorded, where a faster one returns more."""
 
 
 class Bounds(NamedTuple):
