@@ -39,7 +39,9 @@ sys.settrace(None)
 print(*done)
 """
 INTERRUPTED = """
-import _thread
+import _thread, signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background begins with it ignored
 
 def long():
     threading.Timer(0.1, _thread.interrupt_main).start()

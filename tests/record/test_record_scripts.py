@@ -91,7 +91,8 @@ def test_worker_processes_neither_record_nor_write(tmp_path: Path, method: str) 
     )
     done = record_anew(script, tmp_path)
     assert done.stdout == "60\n"
-    assert done.stderr.count("advisor: recorded") == 1
+    # On a machine that stands still now and then steps come in bursts, and are recorded again, which says so.
+    assert done.stderr.count("advisor: recorded") == 1 + done.stderr.count("that came before them")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "job.trace.json.gz"]
     assert trace_in(tmp_path)["advisor"]["loaders"][0] | {"file": "", "line": 0} == {
         "workers": 2, "prefetch": 2, "batch_size": 2, "samples": 120, "passes": 1, "file": "", "line": 0,
