@@ -189,13 +189,9 @@ class Replay:
         )
         host = dict(zip((claim.rule.id for claim in fixes), behind, strict=True))
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
-        as_recorded = {
-            step.rule: queue.alone_as_recorded([step.rule, *step.also])
-            for step in priced.plan
-            if step.rule in priced.alone
-        }
-        faster = {rule: ms for rule, ms in as_recorded.items() if priced.alone[rule][1] - ms > SUPPOSED * whole_ms}
-        return replace(priced, after=priced.after | gone, host=host, late=late, alone_recorded=faster)
+        return replace(
+            priced, after=priced.after | gone, host=host, late=late, alone_recorded=_faster_alone(queue, priced)
+        )
 
     def _queue(self, fixes: Sequence[Claim], whole_ms: float, beside: Sequence[Claim]) -> Queue:
         """The fixes, in a world for each speed that the host may have."""
@@ -471,3 +467,10 @@ class Replay:
         assert self.graph is not None
         begin = self.graph.start - np.maximum(self.graph.think, 0)
         return covered(spans, begin, self.graph.start)
+
+
+def _faster_alone(queue: Queue, priced: Priced) -> dict[str, float]:
+    """Return the ms that changes return alone with the host as recorded, of those that return more with a faster one."""
+    steps = [step for step in priced.plan if step.rule in priced.alone]
+    found = {step.rule: queue.alone_as_recorded([step.rule, *step.also]) for step in steps}
+    return {rule: ms for rule, ms in found.items() if priced.alone[rule][1] - ms > SUPPOSED * queue.whole_ms}
