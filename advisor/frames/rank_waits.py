@@ -41,37 +41,32 @@ class RankWaits(NamedTuple):
 
 def rank_waits(context: Context) -> RankWaits | None:
     """Sum up how long this rank waits for others; None without enough collectives of one kind, size and group."""
-    work, ledger = context.recording.work, context.ledger
+    ledger = context.ledger
     known = context.once(told) if ledger.counted_ns else None
     if known is None or not len(known.work):
         return None
-    counted = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
-    timed = np.concatenate([known.work, known.smaller])
-    owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[timed]
-    waited = int(np.minimum(_beyond(context, known), owned).sum())
-    exchanged = int(owned.sum()) - waited
+    waited, exchanged = _divided(context, known, np.flatnonzero(ledger.counted))
     return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()), exchanged)
 
 
 def waited_in(context: Context, segments: Ints) -> int:
     """Return the ns of some segments of the ledger in which this rank waits in collectives for others; 0 where it is not known."""
     known = context.once(told)
+    return _divided(context, known, segments)[0] if len(known.work) else 0
+
+
+def _divided(context: Context, known: collectives.Told, segments: Ints) -> tuple[int, int]:
+    """Divide some segments of the ledger, as far as they are collectives that tell: ns of waiting, and of the exchange itself.
+
+    To wait is what they last beyond the fastest of their kind, size and group.
+    """
     work, ledger = context.recording.work, context.ledger
-    if not len(known.work):
-        return 0
-    rows = ledger.row[segments]
-    ofwork = ledger.through("communication")[segments] & (rows >= 0)
+    own = segments[ledger.through("communication")[segments] & (ledger.row[segments] >= 0)]
     timed = np.concatenate([known.work, known.smaller])
-    owned = summed(rows[ofwork], ledger.dur_ns[segments][ofwork], len(work))[timed]
-    return int(np.minimum(_beyond(context, known), owned).sum())
-
-
-def _beyond(context: Context, known: collectives.Told) -> Ints:
-    """Return the ns that collectives last beyond the fastest of their kind, size and group."""
-    work = context.recording.work
-    timed = np.concatenate([known.work, known.smaller])
-    beyond: Ints = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
-    return beyond
+    owned = summed(ledger.row[own], ledger.dur_ns[own], len(work))[timed]
+    beyond = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
+    waited = int(np.minimum(beyond, owned).sum())
+    return waited, int(owned.sum()) - waited
 
 
 class Exposed(NamedTuple):
