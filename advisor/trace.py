@@ -33,7 +33,7 @@ from advisor.timeline.unprofiled import Unprofiled, unprofiled
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.cache import Kept
+    from advisor.cache.entry import Kept
     from advisor.reading.columns import Table
     from advisor.reading.held import Snapshot
     from advisor.reading.progress import Progress
@@ -458,12 +458,12 @@ def read(
     kept: Kept | None = None
     libraries = tuple(libraries)
     if cache and path != "-" and not is_url(str(path)):
-        from advisor import cache as caching
+        from advisor.cache import DEFAULT_GB, Store, entry, folder
 
-        folder = caching.folder()
-        most = caching.DEFAULT_GB if cache is True else cache
-        if folder is not None:
-            kept = caching.Kept(caching.Store(folder, int(most * 1e9)), str(path), libraries)
+        root = folder()
+        most = DEFAULT_GB if cache is True else cache
+        if root is not None:
+            kept = entry.Kept(Store(root, int(most * 1e9)), str(path), libraries)
     with without_gc():
         recorded = kept.recorded() if kept is not None else None
         if recorded is None:

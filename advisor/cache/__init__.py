@@ -3,7 +3,6 @@
 An entry is found by the content of the trace and by the code that read it; docs/cache.md says where it lies and what it holds.
 """
 
-from advisor.cache.entry import Kept
 from advisor.cache.store import DEFAULT_GB, Store, folder
 
-__all__ = ["DEFAULT_GB", "Kept", "Store", "folder"]
+__all__ = ["DEFAULT_GB", "Store", "folder"]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from advisor.cache import codec, identity
 from advisor.cache.codec import Array
-from advisor.cache.store import DEFAULT_GB, CacheError, Store, folder
+from advisor.cache.store import CacheError, Store, prefix
 from advisor.errors import AdvisorError
 from advisor.privacy import scrub_all
 from advisor.reading.stream import Recorded
@@ -76,7 +76,7 @@ class Kept:
     def recorded(self) -> Recorded | None:
         """Return the columns of the file as it is now, where they are kept."""
         facts = self._facts
-        if facts is None or not self._store.holds(_prefix(facts.size)):
+        if facts is None or not self._store.holds(prefix(facts.size)):
             return None
         self._content = self._store.known(facts)
         if self._content is None:
@@ -149,18 +149,7 @@ class Kept:
         if what == "host":
             names = "\0".join(sorted(set(self._libraries)))
             what += "-" + hashlib.sha256(names.encode("utf-8", "backslashreplace")).hexdigest()[:16]
-        return f"{_prefix(size)}{self._content}-{self._code}-{_FORMAT}-{what}"
-
-
-def may_hold(path: str) -> bool:
-    """Tell whether the user's cache has an entry of a file as large as this one; False of what is no file, or where it is off."""
-    root, facts = folder(), identity.facts(path)
-    return root is not None and facts is not None and Store(root, int(DEFAULT_GB * 1e9)).holds(_prefix(facts.size))
-
-
-def _prefix(size: int) -> str:
-    """Return how the names of entries of files of so many bytes begin."""
-    return f"{size:x}-"
+        return f"{prefix(size)}{self._content}-{self._code}-{_FORMAT}-{what}"
 
 
 def of_recorded(recorded: Recorded) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from advisor.cache import identity
 from advisor.cache.identity import Facts
 
 DEFAULT_GB = 4.0
@@ -212,3 +213,14 @@ def _change_and_size(path: Path) -> tuple[float, int]:
     except OSError:
         return 0.0, 0
     return status.st_mtime, status.st_size
+
+
+def prefix(size: int) -> str:
+    """Return how the names of entries of files of so many bytes begin."""
+    return f"{size:x}-"
+
+
+def may_hold(path: str) -> bool:
+    """Tell whether the user's cache has an entry of a file as large as this one; False of what is no file, or where it is off."""
+    root, facts = folder(), identity.facts(path)
+    return root is not None and facts is not None and Store(root, int(DEFAULT_GB * 1e9)).holds(prefix(facts.size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,13 +217,14 @@ def command(
 
 def _read_ahead(path: str, *, cached: bool) -> None:
     """Let other processes begin with a large trace while this one loads what analyzing takes, unless the cache may have it."""
-    from advisor.cache.entry import may_hold
-    from advisor.reading import ahead, parts
+    from advisor.cache.store import may_hold
+    from advisor.reading import workers
 
     if cached and may_hold(path):
         return
-    click.get_current_context().call_on_close(parts.end_ahead)
-    ahead.start(path)
+    click.get_current_context().call_on_close(workers.end_ahead)
+    with suppress(OSError):  # whoever reads the file says what is wrong with it
+        workers.start_ahead(path)
 
 
 def defaults() -> Choices:

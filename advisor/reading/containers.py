@@ -16,6 +16,7 @@ from isal import isal_zlib
 from advisor.errors import TraceError
 from advisor.reading import formats, limits, machine, remote
 from advisor.reading.progress import ObservedFile, Observer, Progress, Readable
+from advisor.reading.workers import GZIP
 
 Handle: TypeAlias = "BinaryIO | remote.Remote"
 
@@ -23,8 +24,6 @@ BLOCK = 1 << 20
 # Compressed bytes are inflated in slices this small, so that where a stream is damaged no more than a slice is lost;
 # finer ones for the first megabyte of text, where a slice would be much of the file.
 SLICE, FINE = 1 << 12, 1 << 8
-_GZIP = b"\x1f\x8b"
-_TRAILER, _LEAST_RATIO = 4, 4
 _HEADER, _MOST_HEADER, _END, _DEFLATE = 10, 1 << 20, 8, 8
 _HEADER_CRC, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 """Flags of what else a header of gzip holds."""
@@ -95,7 +94,7 @@ class Source:
             first = handle.read(self.block)
             if not first:
                 raise TraceError(f"{self.path}: is empty. Was the profiler still writing when it was copied?")
-            if first.startswith(_GZIP) and not self.begin:
+            if first.startswith(GZIP) and not self.begin:
                 self.plain = False
                 yield from self._inflate(first, handle)
                 return
@@ -120,26 +119,6 @@ class Source:
         """Return what the file system says of a file that lies here and that others can open too; None of all else."""
         here = self._file is not None and self.path != "-" and not remote.is_url(self.address)
         return self._file.status if here and self._file is not None else None
-
-    def text_bytes(self, packed: int) -> int:
-        """Estimate how much text a file of *packed* bytes holds: a gzip stream says so at its end, modulo 4 GB."""
-        if self.plain or packed < _TRAILER:
-            return packed
-        try:
-            with Path(self.address).open("rb") as file:
-                file.seek(packed - _TRAILER)
-                told = int.from_bytes(file.read(_TRAILER), "little")
-        except OSError:
-            return 0
-        return told + max(0, -(-(_LEAST_RATIO * packed - told) >> 32)) * (1 << 32)
-
-    def lying_bytes(self) -> int:
-        """Return the bytes of text that a file which lies here, not opened yet, seems to hold; 0 for any other source."""
-        if self.path == "-" or remote.is_url(self.address) or not Path(self.address).is_file():
-            return 0
-        with Path(self.address).open("rb") as file:
-            self.plain = file.read(len(_GZIP)) != _GZIP
-        return self.text_bytes(Path(self.address).stat().st_size)
 
     def others_read(self, count: int) -> None:
         """Take note that *count* processes read the file together."""
@@ -212,8 +191,8 @@ class Source:
                 at, data = 0, engine.unused_data[:-at] + data
             at, data = self._at_least(_END, data, at, handle)
             self._check(data[at : at + _END], checksum, length)
-            at, data = self._at_least(len(_GZIP), data, at + _END, handle)
-            if not data.startswith(_GZIP, at):
+            at, data = self._at_least(len(GZIP), data, at + _END, handle)
+            if not data.startswith(GZIP, at):
                 if data[at:].strip(b"\0"):
                     self.notes.append(("gzip-trailing", "bytes after the gzip stream were ignored"))
                 return

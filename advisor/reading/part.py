@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from advisor.reading import parts
+from advisor.reading import parts, workers
 from advisor.reading.stream import Reader
 
 
@@ -81,16 +82,54 @@ class PartReader(Reader):
         return None
 
 
+class _Scout(Reader):
+    """Finds where the parts of a file begin, as a reader does that has taken in its first chunk."""
+
+    def __init__(self, path: str, *, ahead: int, lead: int) -> None:
+        super().__init__(path, together=False)
+        self._ahead, self._lead = ahead, lead
+        self.found: parts.Bounds | None = None
+
+    def run(self) -> parts.Bounds | None:
+        """Return where they begin; None for one part alone. Raises TraceError of what is no trace."""
+        first = next(self.blocks, b"")
+        if not self.source.format:
+            self.blocks = chain([first], self.blocks)
+            self._events(self._header()[1])
+        return self.found
+
+    def _chunk(self, text: bytes, *, last: bool) -> tuple[int, bool]:
+        return len(text), last
+
+    def _elsewhere(self, rest: int) -> bytes | None:
+        self.found = parts.bounds(self.source, rest, self.chunk, ahead=self._ahead, lead=self._lead)
+        return b""
+
+
+def _placed(order: dict[str, Any]) -> dict[str, Any] | None:
+    """Return an order with the place of its part, for one that says which of how many it is; None where there is no such part."""
+    if "part" not in order:
+        return order
+    scout = _Scout(order["file"], ahead=order["many"] - 1, lead=order["lead"])
+    found, at = scout.run(), order["part"] - 1
+    if found is None or scout.separator is None or at >= len(found.starts):
+        return None
+    return {**order, **workers.orders(order["file"], found.starts, scout.separator, seek=found.seek)[at]}
+
+
 def serve(order: dict[str, Any]) -> None:
     """Read the part that *order* names and write it to standard output; nothing where it is out of the ordinary."""
     gc.disable()
+    placed = _placed(order)
+    if placed is None:
+        return
     part = PartReader(
-        order["file"],
-        order["separator"].encode("latin-1"),
-        order["start"],
-        order["stop"],
-        seek=order["seek"],
-        parent=order["parent"],
+        placed["file"],
+        placed["separator"].encode("latin-1"),
+        placed["start"],
+        placed["stop"],
+        seek=placed["seek"],
+        parent=placed["parent"],
     )
     answer = part.answer()
     if answer is None:

@@ -8,40 +8,21 @@ killed) makes the others' work void: this process goes on reading where it stand
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 
-from advisor.reading import links, machine
+from advisor.reading import links, workers
 from advisor.reading.columns import CODED, MOST_UNKNOWN, Columns
 from advisor.reading.containers import Source
+from advisor.reading.workers import count, starts, text_bytes
 
 if TYPE_CHECKING:
     from advisor.reading.stream import Reader
 
-_MOST_WORKERS = 4
-# Of a part's text, what a process needs: its columns, and the interpreter with its libraries.
-_MEMORY_PER_BYTE, _MEMORY_BASE = 0.5, 128 << 20
-LEAD_BYTES = 90 << 20
-"""Bytes of text that a process reads while this one loads what analyzing takes: so much more of the file is for each other."""
-_EARLY = 4
-"""So much less text is worth a process that starts before this one is ready to read: its own start takes nobody's time."""
-# A gzip stream has to be inflated from its beginning; of the time that its text takes to decode, that takes so much.
-_INFLATED = 0.2
-_PIPE_BYTES = 1 << 20
-"""Bytes of columns that a process can send before this one takes them."""
-_START = (
-    "import json, sys; order = json.loads(sys.stdin.buffer.readline()); sys.path[:] = order.pop('path'); "
-    "from advisor.reading import part; part.serve(order)"
-)
 HEAD = 8
 """Bytes of the length that comes before an answer."""
 
@@ -80,44 +61,31 @@ class Answer(msgspec.Struct, array_like=True):
     """The text behind the events, from the last part."""
 
 
-class Bounds(Struct, frozen=True):
-    """Beginnings of the parts of a text: each at the first cut when so many bytes of it have been read."""
+class Bounds(NamedTuple):
+    """Beginnings of the parts of a text that others read: each at the first cut when so many bytes of it have been read."""
 
     starts: Sequence[int]
     seek: bool
     """True of plain text, whose parts are found without reading what lies before."""
 
 
-def bounds(source: Source, rest: int, chunk: int, lead: int = 0) -> Bounds | None:
+def bounds(source: Source, rest: int, chunk: int, *, ahead: int = 0, lead: int = 0) -> Bounds | None:
     """Return where the parts of a file begin; None for one that is read here alone.
 
-    *rest* is how many bytes behind the last cut have been read, *lead* how many more each of the others reads than this process.
+    *rest* is how many bytes behind the last cut have been read, *chunk* how many are decoded at once. With *ahead*, so many other
+    processes have been started, each of which reads *lead* bytes more than this one.
     """
     status = source.regular()
-    # What is frozen into a program of its own is no interpreter that could be given a command.
-    if status is None or machine.is_alone() or not sys.executable or getattr(sys, "frozen", False):
+    if status is None:
         return None
-    size = source.text_bytes(status.st_size)
-    count = min(_MOST_WORKERS, machine.cores(), size // least_bytes(source, early=lead > 0))
-    while count > 1 and machine.available_bytes() < count * _MEMORY_BASE + size * _MEMORY_PER_BYTE:
-        count -= 1
-    if count < 2:
+    size = text_bytes(source.address, status.st_size, plain=source.plain)
+    many = 1 + ahead if ahead else count(size, early=False)
+    if many < 2:
         return None
-    if not source.plain:
-        left = 1 / (1 + _INFLATED)
-        return Bounds([int(size * (1 - left**k) / (1 - left**count)) for k in range(1, count)], seek=False)
-    # The first cut comes with the block that fills a chunk, the others a chunk apart.
+    # The first cut comes with the block that fills a chunk.
     first = source.size + -(-(chunk - rest) // source.block) * source.block
-    own = max(0, size - (count - 1) * lead) // count
-    each = (size - own) // (count - 1)
-    starts = [first + max(0, own + (k - 1) * each - first) // chunk * chunk for k in range(1, count)]
-    starts = [start for start in dict.fromkeys(starts) if chunk <= start < size]
-    return Bounds(starts, seek=True) if starts else None
-
-
-def least_bytes(source: Source, *, early: bool) -> int:
-    """Return the bytes of text from which on a process is worth while: fewer where it starts *early* and has nothing to inflate."""
-    return machine.part_bytes() // (_EARLY if early and source.plain else 1)
+    found = starts(size, many, chunk, first, plain=source.plain, lead=lead)
+    return Bounds(found, seek=source.plain) if found else None
 
 
 def identity(source: Source) -> tuple[int, int, int]:
@@ -129,33 +97,33 @@ def identity(source: Source) -> tuple[int, int, int]:
 class Others:
     """The processes that read the other parts."""
 
-    def __init__(self, reader: Reader, found: Bounds, separator: bytes) -> None:
+    def __init__(self, reader: Reader, found: Bounds, processes: list[subprocess.Popen[bytes]]) -> None:
         self._file = identity(reader.source)
         self.start = found.starts[0]
-        orders = _orders(reader, found, separator)
-        keys = map(json.dumps, orders)
-        self._processes: list[subprocess.Popen[bytes]] = []
-        try:
-            for key, order in zip(keys, orders, strict=True):
-                self._processes.append(_ahead.pop(key) if key in _ahead else _start(order))
-        except OSError:
-            self.end()
-            raise
+        self._processes = processes
 
     @classmethod
     def of(cls, reader: Reader, rest: int) -> Others | None:
-        """Start the processes that are worth while for the rest of a file; None for none, or where not all can be started."""
-        found = bounds(reader.source, rest, reader.chunk, LEAD_BYTES if _ahead else 0)
-        try:
-            if found is None or reader.separator is None:
-                return None
-            others = cls(reader, found, reader.separator)
-        except OSError:
+        """Take over or start the processes that are worth while for the rest of a file; None for none, or where not all can be."""
+        source, separator = reader.source, reader.separator
+        processes = workers.ahead(source.address)
+        lead = workers.LEAD_BYTES if processes else 0
+        found = bounds(source, rest, reader.chunk, ahead=len(processes), lead=lead) if separator is not None else None
+        if found is None or separator is None:
+            workers.end(processes)
             return None
-        finally:
-            end_ahead()
-        reader.source.others_read(1 + len(found.starts))
-        return others
+        if processes:
+            workers.end(processes[len(found.starts) :])
+            del processes[len(found.starts) :]
+        else:
+            try:
+                for order in workers.orders(source.address, found.starts, separator, seek=found.seek):
+                    processes.append(workers.start(order))
+            except OSError:
+                workers.end(processes)
+                return None
+        source.others_read(1 + len(processes))
+        return cls(reader, found, processes)
 
     def take(self, columns: Columns, at: int) -> Answer | None:
         """Append what the others read behind byte *at* to *columns*; None, and nothing appended, where any of it is not usable."""
@@ -174,73 +142,8 @@ class Others:
 
     def end(self) -> None:
         """End the processes."""
-        _end(self._processes)
+        workers.end(self._processes)
         self._processes.clear()
-
-
-_ahead: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that were started before their file was asked for, by what they were told to do."""
-
-
-def start_ahead(reader: Reader, rest: int) -> None:
-    """Start the processes that :meth:`Others.of` will take over where it comes to the same parts of the same file."""
-    found = bounds(reader.source, rest, reader.chunk, LEAD_BYTES)
-    if found is not None and reader.separator is not None:
-        for order in _orders(reader, found, reader.separator):
-            _ahead[json.dumps(order)] = _start(order)
-
-
-def end_ahead() -> None:
-    """End the processes that nobody took over."""
-    _end(_ahead.values())
-    _ahead.clear()
-
-
-def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _orders(reader: Reader, found: Bounds, separator: bytes) -> list[dict[str, Any]]:
-    """Word what each process is to read."""
-    return [
-        {
-            "path": [os.fspath(place) for place in sys.path],
-            "file": os.fspath(reader.source.address),
-            "start": start,
-            "stop": stop,
-            "seek": found.seek,
-            "separator": separator.decode("latin-1"),
-            "parent": os.getpid(),
-        }
-        for start, stop in zip(found.starts, [*found.starts[1:], None], strict=True)
-    ]
-
-
-def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    environment = os.environ | {machine.ALONE: "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-c", _START],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with suppress(ImportError, AttributeError, OSError):  # of Linux, and up to the system's limit
-        import fcntl
-
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    try:
-        process.stdin.write(json.dumps(order).encode() + b"\n")
-        process.stdin.close()
-    except OSError:
-        pass  # it ended before it was told what to do, and its answer will say so
-    return process
 
 
 def _answer(pipe: IO[bytes] | None) -> Answer | None:

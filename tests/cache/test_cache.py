@@ -18,7 +18,7 @@ from support.paths import ROOT
 
 import advisor
 from advisor import rulebook
-from advisor.cache import Store, codec, entry, folder, identity
+from advisor.cache import Store, codec, entry, folder, identity, store
 from advisor.cli import main
 from advisor.reading import stream
 from advisor.testing.builder import TraceBuilder
@@ -437,15 +437,15 @@ def test_paths_with_odd_characters_are_paths(tmp_path: Path) -> None:
 
 def test_a_file_of_another_size_is_not_in_the_cache(root: Path, tmp_path: Path) -> None:
     first, other = trace(tmp_path / "a.json.gz"), trace(tmp_path / "b.json.gz", name="another.py(3): function")
-    assert not entry.may_hold(str(first))
+    assert not store.may_hold(str(first))
     read_and_keep(first)
-    assert entry.may_hold(str(first))
-    assert not entry.may_hold(str(other))
-    assert not entry.may_hold(str(tmp_path))
+    assert store.may_hold(str(first))
+    assert not store.may_hold(str(other))
+    assert not store.may_hold(str(tmp_path))
 
 
 def test_nothing_is_in_a_cache_that_is_off(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = trace(tmp_path / "a.json.gz")
     read_and_keep(path)
     monkeypatch.setenv("ADVISOR_CACHE", "off")
-    assert not entry.may_hold(str(path))
+    assert not store.may_hold(str(path))

@@ -353,7 +353,7 @@ def test_a_wrong_option_starts_no_process(
     fake: Fake, words: tuple[str, ...], begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr("advisor.reading.ahead.start", started.append)
+    monkeypatch.setattr("advisor.reading.workers.start_ahead", started.append)
     result = run("analyze", "trace.json", *words)
     assert (result.exit_code == 2) == (not begun)
     assert started == begun

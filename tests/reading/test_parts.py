@@ -19,9 +19,8 @@ from support.traces import real_trace
 
 from advisor.errors import TraceError
 from advisor.execution import pool
-from advisor.reading import columns, machine, parts, stream
+from advisor.reading import columns, machine, parts, stream, workers
 from advisor.reading.columns import CODED, Columns
-from advisor.reading.containers import Source
 
 PART = 16_000
 # Of other exporters each; all are read in a study.
@@ -99,8 +98,8 @@ def test_two_processes_read_what_one_reads(layout: str, name: str, taken: Taken,
 def test_more_processes(cores: int, name: str, taken: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "cores", lambda: cores)
     started: list[Any] = []
-    start = parts._start
-    monkeypatch.setattr(parts, "_start", lambda order: started.append(order) or start(order))
+    start = workers.start
+    monkeypatch.setattr(workers, "start", lambda order: started.append(order) or start(order))
     path = write(tmp_path, dump(ordinary(150)), name)
     assert same(path)
     assert taken == [True]
@@ -266,11 +265,11 @@ def killed_at_once(order: dict[str, Any]) -> Any:
     return process
 
 
-_start = parts._start
+_start = workers.start
 
 
 def test_a_process_that_is_killed(taken: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "_start", killed_at_once)
+    monkeypatch.setattr(workers, "start", killed_at_once)
     assert same(write(tmp_path, dump(ordinary(60))))
     assert taken == [False]
 
@@ -294,7 +293,7 @@ def test_a_process_that_is_killed_while_it_sends(tmp_path: Path, monkeypatch: py
 
 def test_no_process_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     processes: list[Any] = []
-    monkeypatch.setattr(parts, "_start", lambda order: processes.append(_start(order)) or processes[-1])
+    monkeypatch.setattr(workers, "start", lambda order: processes.append(_start(order)) or processes[-1])
     path = write(tmp_path, dump(ordinary(60)))
     stream.read(path)
     path.write_text(dump(ordinary(60))[:-9000])
@@ -329,7 +328,7 @@ def test_each_byte_is_shown_once_and_progress_comes_to_the_end(name: str, damage
 
 def started(monkeypatch: pytest.MonkeyPatch, path: Path | str) -> int:
     orders: list[Any] = []
-    monkeypatch.setattr(parts, "_start", lambda order: orders.append(order) or _start(order))
+    monkeypatch.setattr(workers, "start", lambda order: orders.append(order) or _start(order))
     stream.read(str(path))
     return len(orders)
 
@@ -367,7 +366,7 @@ def test_a_file_that_is_another_one_by_now(tmp_path: Path, taken: Taken, monkeyp
         other.replace(path)
         return _start(order)
 
-    monkeypatch.setattr(parts, "_start", replaced)
+    monkeypatch.setattr(workers, "start", replaced)
     assert stream.read(path).events == len(ordinary(60))
     assert taken == [False]
 
@@ -382,9 +381,7 @@ def test_the_text_of_a_gzip_stream(packed: int, told: int, text: int, tmp_path: 
         file.truncate(packed - 4)
         file.seek(packed - 4)
         file.write(told.to_bytes(4, "little"))
-    source = Source(path)
-    source.plain = False
-    assert source.text_bytes(packed) == text
+    assert workers.text_bytes(str(path), packed, plain=False) == text
 
 
 @pytest.mark.real
