@@ -42,6 +42,8 @@ def work_share(context: Context, rows: Ints, cost: Ints, python: Ints) -> npt.ND
 
     What has no shapes or no formula (a node of autograd, a view) is taken to do no work: it is a call and no more.
     """
+    if not len(rows):
+        return np.zeros(0)
     known = context.once(modelled_work)
     active = np.zeros(context.recording.host.size, np.bool_)
     active[rows] = True

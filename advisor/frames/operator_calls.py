@@ -283,10 +283,10 @@ def _numbers(context: Context, rows: Ints) -> Bools:
 def _differentiated(context: Context, rows: Ints) -> Ints:
     """Nodes of operators that Python called whose gradient a backward pass computed."""
     host = context.recording.host
-    own, top = np.full(host.size, -1, np.int64), rows[context.top(rows)]
+    own, top = np.full(host.size, -1, np.int32), rows[context.top(rows)]
     forward = top[context.phases(top) != BACKWARD]
     own[forward] = forward
-    return distinct(host.with_backward(own)[rows[context.phases(rows) == BACKWARD]])
+    return distinct(host.with_backward(own)[rows[context.phases(rows) == BACKWARD]]).astype(np.int64)
 
 
 def _native(context: Context, rows: Ints) -> Bools:
@@ -294,7 +294,9 @@ def _native(context: Context, rows: Ints) -> Bools:
     host = context.recording.host
     ours = np.array([name.startswith("aten::") for name in context.names], np.bool_)[host.name[rows]]
     long = rows[ours & context.top(rows) & (host.end[rows] - host.start[rows] >= _LONG_NS)]
-    own = np.full(host.size, -1, np.int64)
+    if not len(long):
+        return np.zeros(len(rows), np.bool_)
+    own = np.full(host.size, -1, np.int8)
     own[long] = 1
     found: Bools = host.with_backward(own)[rows] > 0
     return found & ~np.isin(rows, long)

@@ -157,6 +157,8 @@ class Host:
         """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
         out = own.copy()
         wanting = out < 0
+        if wanting.all():  # of a program on a GPU nobody has what frames of the CPU's operators ask for
+            return out
         if reset is not None:
             wanting &= ~reset
         for level in self.levels[1:]:
@@ -535,9 +537,11 @@ class Host:
         flowed, given = self.flow(own), own.copy()
         for order in range(1 + orders):
             source, target = self._forward_of(self.attributes.phase, orders=order > 0)
-            wanting = flowed[target] < 0
-            given[target[wanting]] = flowed[source[wanting]]
-            flowed = self.flow(given)
+            wanting = (flowed[target] < 0) & (flowed[source] >= 0)
+            if wanting.any():
+                given[target[wanting]] = flowed[source[wanting]]
+                del flowed  # each has an entry a node
+                flowed = self.flow(given)
         return flowed
 
     def of_further_derivatives(self) -> Ints:

@@ -23,7 +23,7 @@ def copied_in_compiled_code(tree: Tree) -> Occurrences | None:
     context, work = tree.context, tree.work
     generated = np.zeros(len(context.names), np.bool_)
     generated[[code for code in context.kernel_names if moves_only(context.names[code])]] = True
-    inside = inside_compiled(context)
+    inside = context.once(inside_compiled)
     linked = work.launch >= 0
     replayed = np.isin(work.launch, context.graph_nodes)
     by_name = (work.kind == KERNEL) & generated[work.name] & linked

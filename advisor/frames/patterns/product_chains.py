@@ -166,7 +166,7 @@ def _chains(tree: Tree) -> list[_Chain]:
         return []
     nodes, of = nodes[large[of]], of[large[of]]
     # Between the calls of compiled code run operators that the trace does not name.
-    outside = ~inside_compiled(tree.context)[nodes]
+    outside = ~tree.context.once(inside_compiled)[nodes]
     nodes, of = nodes[outside], of[outside]
     if not 0 < len(nodes) <= _MOST:
         return []

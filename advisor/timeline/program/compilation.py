@@ -88,7 +88,7 @@ def compiled_share(context: Context) -> float | None:
     rows = context.kernel_rows[~work.communication[context.kernel_rows]]
     if compiler(context) is None:
         return 0.0 if len(rows) or len(context.op_rows) else None
-    inside = inside_compiled(context)
+    inside = context.once(inside_compiled)
     if len(rows):
         time = (work.end - work.start)[rows]
         generated = _flags(context, _GENERATED)[work.name[rows]]
@@ -112,6 +112,9 @@ def inside_compiled(context: Context) -> Bools:
     host = context.recording.host
     if not host.size:
         return np.zeros(0, np.bool_)
-    regions = (_flags(context, _REGION) & ~_flags(context, _CALLS))[host.name] & np.isin(host.group, (OP, ANNOTATION))
+    named = _flags(context, _REGION) & ~_flags(context, _CALLS)
+    if not named.any():  # most programs are not compiled
+        return np.zeros(host.size, np.bool_)
+    regions = named[host.name] & np.isin(host.group, (OP, ANNOTATION))
     inside: Bools = host.flow(np.where(regions, 1, -1).astype(np.int8)) > 0
     return inside
