@@ -7,7 +7,7 @@ import numpy as np
 from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, covered, distinct, fetch, inside, subtract, union
 from advisor.regex import regex
 from advisor.timeline import waits as w
-from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
 from advisor.timeline.likeness import CHEAP_NS, LEAST_NS, TIMES, medians
 from advisor.timeline.recording import Recording
@@ -20,6 +20,8 @@ _AROUND = 2
 _WAITS = regex(
     r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$"
 )
+# c10d marks its calls of the library so: they enqueue, and wait for nobody. Other marks are the program's own.
+_ENQUEUES = regex(r"^(?:nccl|rccl|xccl|hccl):\w")
 
 
 class Stalls(w.Waits):
@@ -30,7 +32,8 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
     """Find the stalls, in order of start. None where operators or runtime calls were not recorded: then nothing is known."""
     host = recording.host
     nothing = Stalls(*(np.zeros(0, np.int64) for _ in range(3)))
-    groups = (host.group == OP) | (host.group == RUNTIME)
+    enqueues = np.array([_ENQUEUES.match(name) is not None for name in recording.names], np.bool_)
+    groups = (host.group == OP) | (host.group == RUNTIME) | ((host.group == ANNOTATION) & enqueues[host.name])
     long = host.lasting(groups, LEAST_NS)
     if len(long) < _PLACES or "op" not in recording.tables or "runtime" not in recording.tables:
         return nothing
