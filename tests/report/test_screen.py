@@ -25,6 +25,7 @@ from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
 from advisor.results.analysis import (
     Analysis,
+    Evidence,
     Finding,
     Place,
     PlanStep,
@@ -201,6 +202,12 @@ def test_a_saving_says_what_is_known_where_nothing_is_promised() -> None:
     assert savings.saving(unpriced, []).endswith("saving not known")
     assert savings.saving(replace(unpriced, category="memory", cost_ms=0.0), [finding()]) == "costs no time of its own"
     assert savings.saving(replace(unpriced, cost_ms=0.0), [finding()]) == "part of 1"
+
+
+def test_what_costs_nothing_here_says_what_happened() -> None:
+    stops = Evidence(columns=["stalls", "usually_us", "stopped_ms"], rows=[[22, 23.5, 318.749]])
+    one = finding(cost_ms=0.0, evidence=stops)
+    assert savings.saving(one, []) == f"22 stops, 319 ms; saves {one.saving}"
 
 
 def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> None:
