@@ -39,7 +39,8 @@ def find(recording: Recording) -> Ints:
     # What a thread without launches does delays none.
     found = ops[np.isin(host.thread[ops], distinct(host.thread[host.group == RUNTIME])) & ~_launching(recording, ops)]
     found = found[~_held_up(recording, found)]
-    return found[np.argsort(host.start[found], kind="stable")]
+    in_order: Ints = found[np.argsort(host.start[found], kind="stable")]
+    return in_order
 
 
 def _held_up(recording: Recording, ops: Ints) -> Bools:
