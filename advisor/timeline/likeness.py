@@ -9,7 +9,7 @@ from advisor.intervals import Ints
 LEAST_NS = 1_000_000
 """So long takes no cheap call: it is some hundred times the price of a launch, and a scheduler's time slice or more."""
 TIMES = 20
-"""How far above the usual time of its like a call is that was held up."""
+"""Times the usual time of its like that a call takes which was held up."""
 CHEAP_NS = 200_000
 """A call whose like take longer is not cheap: its time may depend on what it is given."""
 _ENOUGH = 5
