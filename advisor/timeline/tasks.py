@@ -22,7 +22,8 @@ def find(recording: Recording) -> Ints:
     """Forest nodes of operators that compute on the CPU, on threads that launch, in order of start.
 
     An operator counts that takes 100 us or more, and in which no runtime call is made; of nested ones each. Not one in which the
-    device begins work that names no launch: it has the device move data, as accelerators do that record no call for it.
+    device begins work that names no launch: it has the device move data, as accelerators do that record no call for it. Nor one
+    in which the thread was stopped.
     """
     host, names = recording.host, recording.names
     if not host.size:
