@@ -106,7 +106,6 @@ def _of_group(
         end[present, column] = ends(digest)[at] - shift
         cost[present, column] = digest.collectives["cost_ns"].to_numpy(np.int64)[at]
         steps[present, column] = digest.collectives["step"].to_numpy(np.int64)[at]
-        # A rank that is not yet recorded keeps nobody waiting that we could tell of.
         lows.append(digest.zero_ns + digest.window[0] - shift)
     last = start.max(axis=1)
     lag = last - np.where(there, start, _FAR).min(axis=1)
@@ -115,7 +114,8 @@ def _of_group(
     impossible = int((np.where(there, end, _FAR).min(axis=1) < last - noise).sum())
     ahead = np.where(there, last[:, None] - start, 0)
     until = np.minimum(last[:, None], end)
-    raw = np.where(there, np.maximum(until - np.maximum(start, max(lows)), 0), 0)
+    # A rank waits from its own first step on, whatever the others' steps: when they came is known before these as well.
+    raw = np.where(there, np.maximum(until - np.maximum(start, np.array(lows, np.int64)), 0), 0)
     undecided = int(np.minimum(raw, cost)[~decided & (steps >= 0).any(axis=1)].sum())
     wait = np.where(decided[:, None], raw, 0)
     who = np.array([ranks[member] for member in members], np.int64)

@@ -8,8 +8,8 @@ import numpy as np
 
 from advisor.intervals import Ints, Spans, complement, covered, distinct, fetch, intersect, subtract, union
 from advisor.timeline.context import Context
+from advisor.timeline.likeness import LEAST_NS
 from advisor.timeline.owners import found_stalls
-from advisor.timeline.stalls import LEAST_NS
 
 # A thread that launches less of the work than this is none whose pace the device feels: a watchdog, a logger.
 _LAUNCHES = 0.05

@@ -109,8 +109,12 @@ def room_ns(context: Context, claim: Claim) -> float:
 def clause(context: Context, claim: Claim) -> str:
     """Say, behind the basis of a price, that the rank waits for others; nothing where it does not."""
     found = context.once(rank_waits)
-    if found is None or not found.holds or claim.rule.match.frame in _OF_RANKS:
+    if found is None or not found.holds:
         return ""
+    if claim.rule.match.frame in _OF_RANKS:
+        if claim.rule.replay is None or claim.rule.replay.late:
+            return ""
+        return "; what is exchanged sooner lets the other ranks, too, come as much sooner to the next collective"
     if _by_chance(claim):
         return (
             "; the lower end is what curing this rank alone is sure to return: nothing, as it waits for others for "

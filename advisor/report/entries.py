@@ -196,7 +196,10 @@ def entry(
 
 
 def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
-    """Pack texts into lines behind the margin; a place that does not fit stands alone, from the first column."""
+    """Pack texts into lines behind the margin; a place that does not fit stands alone, from the first column: so it can be opened.
+
+    Of several places each is whole.
+    """
     room, lines, text = width - MARGIN, list[Line](), ""
     for part in filter(None, parts):
         between = " " if part.startswith("→") else DOT
@@ -207,9 +210,25 @@ def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
             lines.append((" " * MARGIN + text,))
         text = part
         if part == place and columns(part) > room:
-            lines.append((part,))
+            whole = _several(part, room)
+            lines += [(" " * MARGIN + line,) for line in whole] or [(part,)]
             text = ""
         elif columns(part) > room:
             *whole, text = wrap(part, room)
             lines += [(" " * MARGIN + line,) for line in whole]
     return [*lines, (" " * MARGIN + text,)] if text else lines
+
+
+def _several(places: str, room: int) -> list[str]:
+    """Return several places in lines, none cut; nothing for a single one, or where one of them does not fit."""
+    each = places.split(", ")
+    if len(_PART_OF_ALL.findall(places)) < SEVERAL or max(map(columns, each)) >= room:
+        return []
+    lines = [each[0]]
+    for one in each[1:]:
+        if columns(lines[-1]) + columns(one) + 3 <= room:
+            lines[-1] += f", {one}"
+        else:
+            lines[-1] += ","
+            lines.append(one)
+    return lines

@@ -7,16 +7,11 @@ import numpy as np
 from advisor.intervals import EMPTY, Bools, Ints, Spans, coded, covered, distinct, fetch, inside, subtract, union
 from advisor.regex import regex
 from advisor.timeline import waits as w
-from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
+from advisor.timeline.likeness import CHEAP_NS, LEAST_NS, TIMES, medians
 from advisor.timeline.recording import Recording
 
-# So long takes no cheap call: it is some hundred times the price of a launch, and a scheduler's time slice or more.
-LEAST_NS = 1_000_000
-# Far above their like, of which there are enough to know.
-_TIMES, _ENOUGH = 20, 5
-# A call whose like take longer is not cheap: its time may depend on what it is given.
-_CHEAP_NS = 200_000
 # Not where one place is always slow: that has a reason of its own.
 _PLACES, _MOST_STEPS = 3, 0.5
 # A place is a call, and so many around it.
@@ -25,6 +20,8 @@ _AROUND = 2
 _WAITS = regex(
     r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$"
 )
+# c10d marks its calls of the library so: they enqueue, and wait for nobody. Other marks are the program's own.
+_ENQUEUES = regex(r"^(?:nccl|rccl|xccl|hccl):\w")
 
 
 class Stalls(w.Waits):
@@ -35,7 +32,8 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
     """Find the stalls, in order of start. None where operators or runtime calls were not recorded: then nothing is known."""
     host = recording.host
     nothing = Stalls(*(np.zeros(0, np.int64) for _ in range(3)))
-    groups = (host.group == OP) | (host.group == RUNTIME)
+    enqueues = np.array([_ENQUEUES.match(name) is not None for name in recording.names], np.bool_)
+    groups = (host.group == OP) | (host.group == RUNTIME) | ((host.group == ANNOTATION) & enqueues[host.name])
     long = host.lasting(groups, LEAST_NS)
     if len(long) < _PLACES or "op" not in recording.tables or "runtime" not in recording.tables:
         return nothing
@@ -46,7 +44,7 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
     long = long[(own >= LEAST_NS)]
     own = own[own >= LEAST_NS]
     usual = _usual(recording, groups, host.name[long])
-    far = (own >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
+    far = (own >= TIMES * usual) & (usual > 0) & (usual <= CHEAP_NS)
     nodes = _at_random(recording, long[far])
     return _own_time(recording, nodes) if len(nodes) else nothing
 
@@ -65,8 +63,8 @@ def between(recording: Recording, outer: Ints) -> Spans:
     before, after = outer[:-1], outer[1:]
     length = host.start[after] - host.end[before] - covered(called, host.end[before], host.start[after])
     kind = coded(host.name[before].astype(np.int64) * (len(recording.names) + 1) + host.name[after])[1]
-    usual = _medians(kind, length)[1][kind]
-    far = (length >= LEAST_NS) & (length >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
+    usual = medians(kind, length)[1][kind]
+    far = (length >= LEAST_NS) & (length >= TIMES * usual) & (usual > 0) & (usual <= CHEAP_NS)
     return subtract(union(host.end[before[far]], host.start[after[far]]), called)
 
 
@@ -90,17 +88,10 @@ def _usual(recording: Recording, groups: Bools, names: Ints) -> Ints:
     like = np.flatnonzero(groups & np.isin(host.name, distinct(names)))
     dur = host.ns(like)
     if len(like):
-        codes, median = _medians(host.name[like], dur)
+        codes, median = medians(host.name[like], dur)
         usual[codes] = median
     found: Ints = usual[names]
     return found
-
-
-def _medians(kind: Ints, ns: Ints) -> tuple[Ints, Ints]:
-    """Kinds in order, and the median of each, at least 1; 0 of a kind with too few to know."""
-    order = np.lexsort((ns, kind))
-    kinds, first, count = np.unique(kind[order], return_index=True, return_counts=True)
-    return kinds, np.where(count >= _ENOUGH, np.maximum(ns[order][first + count // 2], 1), 0)
 
 
 def _at_random(recording: Recording, nodes: Ints) -> Ints:

@@ -100,6 +100,38 @@ def test_ranks_late_in_turn_share_the_blame(tmp_path: Path) -> None:
     assert close(across.ranks[3].caused_ms, 1.5)
 
 
+def test_a_rank_waits_whenever_the_steps_of_the_others_begin(tmp_path: Path) -> None:
+    """All come to the first all-reduce at 50 ms and leave it at 61, but for rank 2, whose step begins at 55 and who comes at 60;
+    and rank 1, whose step begins at 52, when it has waited for 2 ms."""
+    builders = []
+    for number in range(3):
+        b = TraceBuilder(GPU, rank=number, world_size=3)
+        begins, arrives = {0: (0, 50_000), 1: (52_000, 50_000), 2: (55_000, 60_000)}[number]
+        b.seek(0)
+        if arrives < begins:  # launched before the first step
+            b.collective("all_reduce", 4_000_000, us=11_000, at_us=arrives)
+        b.seek(begins)
+        for step in range(3):
+            start = step * STEP_US
+            with b.step():
+                if step or arrives > begins:
+                    first = max(start + 200, begins + 200)
+                    comes = start + 50_000 if step else arrives
+                    b.kernel("ampere_sgemm_128x64_tn", us=comes - first, at_us=first)
+                    b.collective("all_reduce", 4_000_000, us=61_000 - arrives if not step else MESSAGE_US, at_us=comes)
+                b.sync("cudaDeviceSynchronize")
+                b.seek((step + 1) * STEP_US)
+        builders.append(b)
+    frame = jobs(tmp_path, builders).arrivals.frame
+    first = frame[frame["collective"] == 0].set_index("rank")
+    assert first["late_rank"].unique().tolist() == [2]
+    assert first["step"].tolist() == [0, 0, 0]
+    # Rank 0 waits from 50 to 60, rank 1 in its steps from 52 on; what is left of 11 and 9 ms is the exchange.
+    assert [round(ns / 1e6, 2) for ns in first["wait_ns"]] == [10, 8, 0]
+    assert [round(ns / 1e6, 2) for ns in first["cost_ns"]] == [10, 8, 0]
+    assert frame.loc[frame["collective"] > 0, "wait_ns"].tolist() == [0] * 6
+
+
 def test_waiting_that_computation_hides_costs_nothing(tmp_path: Path) -> None:
     builders = ranks({2: 10_000})
     for number, b in enumerate(builders):

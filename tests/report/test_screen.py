@@ -25,6 +25,7 @@ from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
 from advisor.results.analysis import (
     Analysis,
+    Evidence,
     Finding,
     Place,
     PlanStep,
@@ -203,6 +204,12 @@ def test_a_saving_says_what_is_known_where_nothing_is_promised() -> None:
     assert savings.saving(replace(unpriced, cost_ms=0.0), [finding()]) == "part of 1"
 
 
+def test_what_costs_nothing_here_says_what_happened() -> None:
+    stops = Evidence(columns=["stalls", "usually_us", "stopped_ms"], rows=[[22, 23.5, 318.749]])
+    one = finding(cost_ms=0.0, evidence=stops)
+    assert savings.saving(one, []) == f"22 stops, 319 ms; saves {one.saving}"
+
+
 def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> None:
     one = analysis(finding())
     few = lines(Several(traces=[one, one]), 100)
@@ -254,6 +261,35 @@ def test_ranks_together_say_where_their_time_goes_in_the_mean() -> None:
     unknown = " ".join(lines(Several(traces=many, across=across)))  # one rank's waits are not known
     assert "in transfer" not in unknown
     assert "mean of the ranks" in unknown
+
+
+def test_ranks_stand_under_the_title_of_their_first_finding_and_say_whose_time_it_is() -> None:
+    """Ranks 0 and 2 share one; a fix that makes late ranks less late returns what the finding of all ranks speaks of."""
+    titles = ("A thread is stopped", "Loading is slow", "A thread is stopped")
+    many = [analysis(finding(title=title)) for title in titles]
+    across = together(many[0])
+    rows = [replace(across.ranks[0], rank=at, trace=at) for at in range(3)]
+    across = replace(across, ranks=rows, findings=[])
+    shown = lines(Several(traces=many, across=across))
+    at = shown.index("Each rank by itself, its first finding:")
+    assert [" ".join(line.split()[:2]) for line in shown[at + 1 : at + 6]] == [
+        "A thread", "rank 0", "rank 2", "Loading is", "rank 1",
+    ]  # fmt: skip
+    late = [analysis(replace(one.findings[0], late_ms=5.0)) for one in many]
+    assert "Each rank by itself, its first finding, of the same time as above, not more:" in lines(
+        Several(traces=late, across=replace(across, findings=[finding()]))
+    )
+
+
+def test_several_places_stand_behind_the_margin_and_none_is_cut() -> None:
+    nowhere = replace(finding().where[0], file=None, line=None, function=None, library=None, module=None)
+    parts = [replace(nowhere, op=name * 24, share=share) for name, share in (("a", 0.28), ("b", 0.27), ("c", 0.26))]
+    shown = lines(analysis(finding(where=parts)))
+    at = next(at for at, line in enumerate(shown) if "aaa" in line)
+    margin = len(shown[at]) - len(shown[at].lstrip())
+    assert margin > 0
+    texts = [f"{name * 24} ({share} %)" for name, share in (("a", 28), ("b", 27), ("c", 26))]
+    assert [shown[at].strip(), shown[at + 1].strip()] == [f"{texts[0]}, {texts[1]},", texts[2]]
 
 
 def test_a_place_is_a_link_on_a_terminal_where_its_file_is_there(

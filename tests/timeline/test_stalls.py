@@ -53,6 +53,29 @@ def test_a_place_that_is_slow_in_most_steps_is_left_out(tmp_path: Path) -> None:
     assert found({**THREE, **always}, tmp_path) == [2020, 3020, 5020]
 
 
+@pytest.mark.parametrize(("name", "us"), [("nccl:all_reduce", [2000, 3020, 5020]), ("evaluate", [])])
+def test_a_call_that_enqueues_a_collective_is_stopped_as_any(name: str, us: list[int], tmp_path: Path) -> None:
+    """c10d marks it, and waits for nobody there; what a program does in a mark of its own is not known. Two stops in operators
+    are two places, with that of the mark three."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(4):
+        with b.step():
+            for at in range(50):
+                stop = {(1, 20): 3000, (2, 38): 5000}.get((number, at), 0)
+                with b.op(OPS[at % 5]):
+                    b.idle(us=20 + stop)
+                    b.kernel("volta_sgemm_128x64_nn", us=1)
+                if not at % 10:
+                    with b.op("record_param_comms"):
+                        b.idle(us=1)
+                        with b.annotation(name):
+                            b.idle(us=2000 if (number, at) == (0, 10) else 10)
+                            b.kernel("ncclDevKernel_AllReduce_Sum_f16", us=1)
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    table = stalls.find(context.recording, context.waits)
+    assert [int(ns) // 1000 for ns in table.end - table.start] == us
+
+
 def test_twenty_times_the_like(tmp_path: Path) -> None:
     # The others take 100 us: 2 ms in all are twenty times, 1.9 ms are not.
     assert found(dict.fromkeys(THREE, 1900), tmp_path, usual=100) == [2000] * 3

@@ -125,3 +125,24 @@ def test_what_computes_with_a_copy_is_not_laid_at_its_door(
     causes = trace_of(b, tmp_path).ledger.by_cause()
     assert causes["operator"] == pytest.approx(operator_ms * 1e6, abs=50_000)
     assert causes["blocking_copy"] == pytest.approx(copy_ms * 1e6, abs=50_000)
+
+
+@both
+@pytest.mark.parametrize(
+    ("times", "shapes", "computes"), [(5, [[8, 64], []], False), (4, [[8, 64], []], True), (5, [[], []], True)]
+)
+def test_an_operator_that_launches_nothing_and_takes_a_thousand_times_as_long_as_equal_ones_is_stopped(
+    device: str, times: int, shapes: list[list[int]], computes: bool, tmp_path: Path
+) -> None:
+    """Dropout with train=False: 7 us, and once 7 ms. Four are too few to know what is usual; and without an operand the
+    shapes do not say how much is made."""
+    b = TraceBuilder(device, host_us=0, latency_us=0)
+    with b.step():
+        for number in range(times):
+            with b.op("aten::mm", us=10):
+                b.kernel("gemm", us=10)
+            with b.op("aten::dropout", us=7_000 if number == 1 else 7, shapes=shapes):
+                pass
+        with b.op("aten::mm", us=10):
+            b.kernel("gemm", us=10)
+    assert tasks(trace_of(b, tmp_path)) == ["aten::dropout"] * computes

@@ -15,7 +15,7 @@ from advisor.report.lines import DOT, Line, wrapped
 from advisor.report.plain import clean, columns, wrap
 from advisor.report.savings import MOST, duration, durations, leading, saving
 from advisor.report.time_lines import KERNELS, SHOWN, in_a_line, kernels_lines
-from advisor.results.analysis import Analysis
+from advisor.results.analysis import Analysis, Finding
 from advisor.results.kernel_time import KernelTime
 from advisor.results.ranks import Across
 from advisor.results.several import Several
@@ -92,13 +92,12 @@ def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int
     if across is None and sum(map(len, told := [_told(analysis, width) for analysis in many])) <= most:
         yield from (line for lines in told for line in lines)
         return
-    names = [
-        f"rank {analysis.trace.rank}" if across is not None and analysis.trace.rank is not None else analysis.trace.path
-        for analysis in many
-    ]
-    shown = list(zip(names, many, strict=True))[:most]
+    if across is not None:
+        yield from _ranks(many, across, width, most)
+        return
+    shown = list(zip([analysis.trace.path for analysis in many], many, strict=True))[:most]
     wide = max((columns(clean(name)) for name, _ in shown), default=0)
-    yield ("Each rank by itself, its first finding:" if across is not None else "Each trace:",)
+    yield ("Each trace:",)
     for name, analysis in shown:
         time = duration(figures.whole_ms(analysis.summary))
         lead = next(iter(leading(analysis.findings)), None)
@@ -114,6 +113,39 @@ def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int
             yield (f"  {label}  {time:>8}  {'no findings' if lead is None else lead.rule}",)
     if len(many) > len(shown):
         yield (f"  and {len(many) - len(shown):,} more: -v",)
+
+
+def _ranks(many: Sequence[Analysis], across: Across, width: int, most: int) -> Iterator[Line]:
+    """Yield a line a rank, in their order, under the title of its first finding, which is the same for many."""
+    leads = [next(iter(leading(analysis.findings)), None) for analysis in many]
+    titles = ["No findings" if lead is None else clean(lead.title) for lead in leads]
+    theirs = any(finding.saving is not None for finding in across.findings) and any(
+        lead is not None and lead.late_ms for lead in leads
+    )
+    head = "Each rank by itself, its first finding"
+    yield (f"{head}, of the same time as above, not more:" if theirs else f"{head}:",)
+    numbers = {row.trace: row.rank for row in across.ranks}
+    names = [f"rank {numbers[at]}" if at in numbers else clean(one.trace.path) for at, one in enumerate(many)]
+    left, shown = most, 0
+    for title in dict.fromkeys(titles):
+        if left < 2:
+            break
+        heading = wrap(title, width - 2)
+        yield from ((f"  {text}",) for text in heading)
+        left -= len(heading)
+        rows = [at for at, other in enumerate(titles) if other == title][: max(left, 1)]
+        for at in rows:
+            yield (_rank(names[at], many[at], leads[at], width),)
+        left, shown = left - len(rows), shown + len(rows)
+    if len(many) > shown:
+        yield (f"  and {len(many) - shown:,} more: -v",)
+
+
+def _rank(name: str, analysis: Analysis, lead: Finding | None, width: int) -> str:
+    """Return the line of a rank under a title: its time, and what the finding is worth where that fits."""
+    line = f"    {name:<7} {duration(figures.whole_ms(analysis.summary)):>8}"
+    full = line if lead is None else f"{line}  {saving(lead, analysis.findings, analysis.summary)}"
+    return full if columns(full) <= width else line
 
 
 def _told(analysis: Analysis, width: int) -> list[Line]:
