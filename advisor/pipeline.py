@@ -331,6 +331,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         lead_ms=lead_ms,
         lead_startup=lead_parts,
         tail_ms=trace.tail_ns / 1e6 or None,
+        early_ms=trace.early_ns / 1e6 or None,
         first_step_ms=first_ns / 1e6 if first_ns else None,
         startup_work_ms=work_ns / 1e6 if work_ns else None,
         steps_by=trace.steps_by or None,

@@ -138,6 +138,10 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
         return self.median if self.mean is None else typical_ms(self.median, self.mean)
 
 
+_SAME_FIGURE = 0.995
+"""Of a time of three digits: what a part of it reads the same as."""
+
+
 class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     """Start-up of one kind: time in which the device idles while something happens that happens once."""
 
@@ -161,8 +165,8 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wholly(self) -> bool:
-        """True where next to all of it lies there."""
-        return self.where_ms is None or self.where_ms >= 0.95 * self.ms
+        """True where all of it lies there: one figure stands for both."""
+        return self.where_ms is None or self.where_ms >= _SAME_FIGURE * self.ms
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +223,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "Recorded time behind the window, to the end of the last event, the profiler's own included: in no cause. None where "
             "there is none, where a part of the trace was asked for, and in older analyses."
+        ),
+    ] = None
+    early_ms: Annotated[
+        float | None,
+        doc(
+            "Recorded time before the first step, where the profiler's steps begin the window: in no cause. None likewise."
         ),
     ] = None
     steady_ms: Annotated[
