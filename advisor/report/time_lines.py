@@ -30,7 +30,7 @@ def time_line(summary: Summary, width: int) -> str:
     # A cause that there is no room for tells more than how long the recording is, which the headline says of one with start-up; and
     # than that others are small.
     forms = [_best_fitting(f"{unit} {whole}{aside}: ", parts, width)]
-    forms += [_fitting(f"{unit} {whole}{more}: ", parts, width, digits) for more in (aside, "") for digits in (1, 0)]
+    forms += [_fitting(f"{unit} {whole}{more}: ", parts, width, digits) for digits in (1, 0) for more in (aside, "")]
     forms.append(_fitting(f"{unit} {whole}: ", parts, width, 0, rest=False))
     hides_none = (text for count, text in forms if all(part < _LEFT_OUT for _, part in parts[count:]))
     return next(hides_none, max(forms[:-1], key=lambda form: form[0])[1])
