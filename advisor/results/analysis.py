@@ -22,7 +22,7 @@ from advisor.results.first_layer import FirstLayer
 from advisor.results.headline import Headline
 from advisor.results.host_blocked import HostBlocked
 from advisor.results.host_time import HostSplit, HostTime
-from advisor.results.kernel_time import KernelTime
+from advisor.results.kernel_time import KernelTime, ShortKernels
 from advisor.results.launch_rate import LaunchRate
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
@@ -382,6 +382,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "in older analyses."
         ),
     ] = []
+    short_kernels: Annotated[
+        ShortKernels | None,
+        doc("Kernels under 10 us, where they own a fifth of the kernels' time or more. None elsewhere, and likewise."),
+    ] = None
     operator_time: Annotated[
         list[KernelTime],
         doc(
