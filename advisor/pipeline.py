@@ -48,7 +48,7 @@ from advisor.views.few_kernels import few_kernels
 from advisor.views.first_layer import first_layer
 from advisor.views.host_blocked import host_blocked
 from advisor.views.host_time import host_split, host_time
-from advisor.views.kernel_time import kernel_time, mean_step_ns
+from advisor.views.kernel_time import kernel_time, mean_step_ns, short_kernels
 from advisor.views.launch_rate import launch_rate
 from advisor.views.lead import lead_lost
 from advisor.views.line_time import line_time
@@ -331,6 +331,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         lead_ms=lead_ms,
         lead_startup=lead_parts,
         tail_ms=trace.tail_ns / 1e6 or None,
+        early_ms=trace.early_ns / 1e6 or None,
         first_step_ms=first_ns / 1e6 if first_ns else None,
         startup_work_ms=work_ns / 1e6 if work_ns else None,
         steps_by=trace.steps_by or None,
@@ -355,6 +356,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_lines=known.lines,
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
+        short_kernels=short_kernels(trace.context),
         operator_time=operator_time(trace.context),
         host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
         host_split=host_split(trace.context),

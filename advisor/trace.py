@@ -162,6 +162,15 @@ class Trace:
         return max(last - recording.zero_ns - int(recording.extent[1]), 0)
 
     @cached_property
+    def early_ns(self) -> int:
+        """Recorded ns before the first step, where the profiler's steps begin the window; 0 of a part that was asked for."""
+        recording = self._recording
+        if recording.part is not None or not recording.marked:
+            return 0
+        first = min(_span(table)[0] for table in recording.tables.values())
+        return max(int(recording.window[0]) - (first - recording.zero_ns), 0)
+
+    @cached_property
     def quality(self) -> list[Note]:
         """Faults of the file that reading found; the profile's own weaknesses are what the profile/* rules tell."""
         recording = self._recording

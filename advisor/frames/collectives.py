@@ -26,6 +26,9 @@ from advisor.timeline.ledger import BUSY
 from advisor.timeline.recording import KERNEL
 
 Floats = npt.NDArray[np.float64]
+_MAGNITUDES = ("under 1 MB", "1 to 10 MB", "10 to 100 MB", "100 MB or more")
+_FROM = (1_000_000, 10_000_000, 100_000_000)
+"""Bytes from which on the next of these begins."""
 SCHEMA = Schema(
     "collectives",
     "a communication kernel",
@@ -35,6 +38,7 @@ SCHEMA = Schema(
         text("kind", "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other"),
         integer("bytes", "bytes", "size of the message sent in; NULL where unknown", "args.In msg nelems, dtype, else "
                 "the shape and type of its operand"),
+        text("size", "magnitude of that: " + ", ".join(_MAGNITUDES) + "; NULL where unknown"),
         text("dtype", "number format of the message: Float, Half, BFloat16 ...", "args.dtype, else its operand's type"),
         text("group_name", "process group", "args.Process Group Name"),
         text("group_ranks", "the ranks in it, as a list; NULL where unknown", "args.Process Group Ranks"),
@@ -143,6 +147,7 @@ def build(context: Context) -> pd.DataFrame:
         "name": context.labels(work.name[rows], context.names),
         "kind": context.labels(codes, [*NAMES, "other"]),
         "bytes": context.known(sent),
+        "size": context.labels(np.where(sent < 0, -1, np.searchsorted(_FROM, sent, side="right")), _MAGNITUDES),
         "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
         "group_name": context.labels(context.op_column(teller, "group_name"), texts),
         "group_ranks": context.labels(context.op_column(teller, "group_ranks"), texts),

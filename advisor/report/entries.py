@@ -187,12 +187,24 @@ def entry(
     place = _PART_OF_ALL.sub("", place) if divided else place
     saved = [] if beside else [worth]
     full = _packed([*saved, place, f"→ {fix}"], width, place)
-    forms = (head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, ""))
+    bare = head + _packed(saved, width, "")
+    # The shortest form names the place, in whatever words there is room for beside the saving.
+    located = (head + _packed([*saved, name], width, name) for name in _shorter(finding, place) if saved)
+    least = next((lines for lines in located if len(lines) == len(bare)), bare)
+    forms = (head + full, head + _packed([*saved, place], width, place), least)
     detailed: tuple[list[Line], ...] = ()
     if more := "" if divided else places_behind(finding):
         parts = ([*saved, place, more, f"→ {fix}"], [*saved, place, more])
         detailed = tuple(head + _packed(of, width, place) for of in parts)
     return Entry(forms, finding.cost_ms if finding.saving is None else finding.saving.high_ms, detailed)
+
+
+def _shorter(finding: Finding, place: str) -> list[str]:
+    """Return ever shorter words for the *place* of a finding: without where it is called from, as the model that it lies in."""
+    first = next(iter(finding.where), None)
+    model = clean(_model(first.within or first.module or "")) if first is not None else ""
+    names = [place, place.partition(", from ")[0], f"in {model}" if model else ""]
+    return [name for name in dict.fromkeys(names) if name]
 
 
 def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:

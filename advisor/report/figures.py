@@ -311,8 +311,12 @@ def start_up(summary: Summary, least: float = _MUCH, *, operators: bool = True) 
     going_on = not summary.steps and summary.steady_causes.get("allocator", 0.0) >= _MUCH
     warm = f"Warm up before recording{', until no memory is allocated any more: empty_cache() undoes it' * going_on}"
     since = f" since the host's first event (the window begins {duration(lead)} later)" if led else ""
-    if (tail := summary.tail_ms or 0.0) >= _END * (whole + tail):
-        since += f" ({duration(tail)} more lie {_behind(summary)})"
+    tail, early = summary.tail_ms or 0.0, summary.early_ms or 0.0
+    beyond = {_behind(summary): tail, _BEFORE_STEPS: early}
+    if more := [
+        f"{duration(ms)} more lie {what}" for what, ms in beyond.items() if ms >= _END * (whole + tail + early)
+    ]:
+        since += f" ({', '.join(more)})"
     return f"Start-up, not counted, is {part_of(total, whole)}{since}{kinds_of}. {warm}"
 
 
@@ -334,13 +338,15 @@ def ends(summary: Summary, *, first: bool, span_ms: float | None = None) -> str:
     The *first* step with it, and what lies outside the window, of all that was recorded, *span_ms*: else the line of start-up
     says these.
     """
-    window, lead, tail = summary.extent_ms or summary.window_ms, summary.lead_ms or 0.0, summary.tail_ms or 0.0
+    window = summary.extent_ms or summary.window_ms
     before, after = (summary.causes.get(name, 0.0) * window for name in ("before", "after"))
     span = max(span_ms or 0.0, window)
-    lead, tail = (ms * first * (ms >= _END * span) for ms in (lead, tail))
-    whole = span if lead + tail else window
+    outside = (summary.lead_ms or 0.0, summary.early_ms or 0.0, summary.tail_ms or 0.0)
+    lead, early, tail = (ms * first * (ms >= _END * span) for ms in outside)
+    whole = span if lead + early + tail else window
     parts = {
         "before the device's first work": lead,
+        _BEFORE_STEPS: early,
         "of a first step unlike the others": (summary.first_step_ms or 0.0) * first,
         "of work queued before the recording": before,
         _behind(summary): after + tail,
@@ -349,6 +355,7 @@ def ends(summary: Summary, *, first: bool, span_ms: float | None = None) -> str:
     return f"Not counted, of {duration(whole)}: {'; '.join(told)}" if told else ""
 
 
+_BEFORE_STEPS = "before the first step"
 _END = 0.1
 """Of a recording: a first step, or an end of it, of so much is said on one screen too."""
 
@@ -402,6 +409,8 @@ def not_steady(summary: Summary) -> str:
         sentences.append(f"{begins} (start-up: {', '.join(kinds)})." if kinds else f"{begins}.")
     if summary.tail_ms is not None and summary.tail_ms >= UNSTEADY * whole:
         sentences.append(f"The recording goes on for {milliseconds(summary.tail_ms)} behind the window.")
+    if summary.early_ms is not None and summary.early_ms >= UNSTEADY * whole:
+        sentences.append(f"The recording begins {milliseconds(summary.early_ms)} before the first step.")
     return " ".join(sentences)
 
 

@@ -27,10 +27,13 @@ def time_line(summary: Summary, width: int) -> str:
         aside = "" if summary.step_ms else f" of {duration(summary.extent_ms or summary.window_ms)}"
     if summary.step_ms and figures.uneven(summary):
         whole += f" (median {duration(summary.step_ms.median)})"
-    # A cause that there is no room for tells more than how long the recording is, which the headline says of one with start-up.
-    named, full = _best_fitting(f"{unit} {whole}{aside}: ", parts, width)
-    more, short = _best_fitting(f"{unit} {whole}: ", parts, width, _LEFT_OUT)
-    return short if aside and more > named and parts[named][1] >= _LEFT_OUT else full
+    # A cause that there is no room for tells more than how long the recording is, which the headline says of one with start-up; and
+    # than that others are small.
+    forms = [_best_fitting(f"{unit} {whole}{aside}: ", parts, width)]
+    forms += [_fitting(f"{unit} {whole}{more}: ", parts, width, digits) for digits in (1, 0) for more in (aside, "")]
+    forms.append(_fitting(f"{unit} {whole}: ", parts, width, 0, rest=False))
+    hides_none = (text for count, text in forms if all(part < _LEFT_OUT for _, part in parts[count:]))
+    return next(hides_none, max(forms[:-1], key=lambda form: form[0])[1])
 
 
 def _listed_kinds(families: Sequence[KernelTime], total: float) -> list[tuple[str, float]]:
@@ -141,24 +144,24 @@ def in_a_line(first: str, parts: Sequence[tuple[str, float]], width: int) -> str
     return _best_fitting(first, parts, width)[1]
 
 
-def _best_fitting(
-    first: str, parts: Sequence[tuple[str, float]], width: int, hidden: float | None = None
-) -> tuple[int, str]:
+def _best_fitting(first: str, parts: Sequence[tuple[str, float]], width: int) -> tuple[int, str]:
     """Return how many of the causes such a line names, and the line."""
     count, text = _fitting(first, parts, width, 1)
-    if any(part >= (hidden or _HIDDEN) for _, part in parts[count:]):
+    if any(part >= _HIDDEN for _, part in parts[count:]):
         more, shorter = _fitting(first, parts, width, 0)
         if more > count:
             return more, shorter
     return count, text
 
 
-def _fitting(first: str, parts: Sequence[tuple[str, float]], width: int, digits: int) -> tuple[int, str]:
-    """Return how many of the causes fit a line, and the line."""
+def _fitting(
+    first: str, parts: Sequence[tuple[str, float]], width: int, digits: int, *, rest: bool = True
+) -> tuple[int, str]:
+    """Return how many of the causes fit a line, and the line; *rest*: with what the others come to."""
     least = SHOWN if digits else _SHOWN_WHOLE
     for count in range(sum(part >= least for _, part in parts), 0, -1):
-        rest = sum(part for _, part in parts[count:])
-        listed = [*parts[:count], *([("other", rest)] if rest >= least else [])]
+        others = sum(part for _, part in parts[count:])
+        listed = [*parts[:count], *([(REST, others)] if rest and others >= least else [])]
         text = first + ", ".join(f"{name} {part:.{digits}f} %" for name, part in listed)
         if columns(text) <= width:
             return count, text
@@ -182,4 +185,5 @@ SHOWN = 0.05
 _SHOWN_WHOLE = 0.5
 """The same of whole percents."""
 _LEFT_OUT, _HIDDEN = 5.0, 10.0
-"""Percent of a cause that is too much to stand among others where the time of the whole recording, or tenths, take its room."""
+"""Percent of a cause that is too much to stand among others where the time of the whole recording, tenths or what these come to
+take its room; the same of a step without the profiler."""

@@ -22,7 +22,7 @@ from advisor.results.first_layer import FirstLayer
 from advisor.results.headline import Headline
 from advisor.results.host_blocked import HostBlocked
 from advisor.results.host_time import HostSplit, HostTime
-from advisor.results.kernel_time import KernelTime
+from advisor.results.kernel_time import KernelTime, ShortKernels
 from advisor.results.launch_rate import LaunchRate
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
@@ -138,6 +138,10 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
         return self.median if self.mean is None else typical_ms(self.median, self.mean)
 
 
+_SAME_FIGURE = 0.995
+"""Of a time of three digits: what a part of it reads the same as."""
+
+
 class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     """Start-up of one kind: time in which the device idles while something happens that happens once."""
 
@@ -161,8 +165,8 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wholly(self) -> bool:
-        """True where next to all of it lies there."""
-        return self.where_ms is None or self.where_ms >= 0.95 * self.ms
+        """True where all of it lies there: one figure stands for both."""
+        return self.where_ms is None or self.where_ms >= _SAME_FIGURE * self.ms
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +223,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc(
             "Recorded time behind the window, to the end of the last event, the profiler's own included: in no cause. None where "
             "there is none, where a part of the trace was asked for, and in older analyses."
+        ),
+    ] = None
+    early_ms: Annotated[
+        float | None,
+        doc(
+            "Recorded time before the first step, where the profiler's steps begin the window: in no cause. None likewise."
         ),
     ] = None
     steady_ms: Annotated[
@@ -372,6 +382,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "in older analyses."
         ),
     ] = []
+    short_kernels: Annotated[
+        ShortKernels | None,
+        doc("Kernels under 10 us, where they own a fifth of the kernels' time or more. None elsewhere, and likewise."),
+    ] = None
     operator_time: Annotated[
         list[KernelTime],
         doc(

@@ -18,3 +18,11 @@ class KernelTime(msgspec.Struct, frozen=True, kw_only=True):
     casts_ms: Annotated[
         float, doc("What kernels of the family `casts` take that convert what these read or write, in ms; not in `ms`.")
     ] = 0.0
+
+
+class ShortKernels(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels of less than 10 µs each, of which each is mostly start and end."""
+
+    count: Annotated[float, doc("How many there are in a step in the mean of all (in the window without steps).")]
+    kernels: Annotated[float, doc("How many kernels there are in all, those of communication left out.")]
+    ms: Annotated[float, doc("What the short ones own of a step in the mean of all, in ms.")]

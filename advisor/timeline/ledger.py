@@ -30,7 +30,7 @@ from advisor.intervals import (
 )
 from advisor.regex import regex
 from advisor.results.analysis import typical_ms
-from advisor.timeline import handovers
+from advisor.timeline import handovers, overheads
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
@@ -211,7 +211,7 @@ def host_waits(recording: Recording) -> HostWaits:
         allocator=w.allocator_calls(recording),
         compile=compiles,
         gc=w.collections(recording),
-        profiler=w.overheads(recording),
+        profiler=overheads.find(recording),
         startup=Startup(*(column[~again] for column in (startup.node, startup.start, startup.end, startup.kind))),
         tasks=tasks,
         selection=w.Waits(startup.node[again], startup.start[again], startup.end[again]),

@@ -356,6 +356,7 @@ class Recording:
         if not iterations.runs_ahead(launched, ran, time, count):
             return edges
         # The host runs ahead: a step of the GPU ends with the last work that the host's step launched.
+        low = max(low, self._end_of_before(low, launched, linked))
         last = np.full(count, low, np.int64)
         inside = launched >= 0
         np.maximum.at(last, launched[inside], work.end[linked][inside])
@@ -363,6 +364,19 @@ class Recording:
         edges[-1] = max(high, int(edges[-2]))
         ends: Ints = np.minimum(edges, max(high, low))
         return ends
+
+    def _end_of_before(self, low: int, launched: Ints, linked: Ints) -> int:
+        """End of what a host ahead of the device had launched before its first step: there the device begins it; else *low*.
+
+        What names no launch in the recording is such work where it lies before all that later steps launch; else it tells nothing.
+        """
+        work = self.work
+        foreign = np.flatnonzero(work.launch < 0)
+        later = work.start[linked][launched > 0]
+        if not len(foreign) or not len(later) or work.start[foreign].max() >= later.min():
+            return low
+        ends = int(work.end[linked][launched == 0].max(initial=low))
+        return min(int(work.end[foreign].max()), ends)
 
     @once_property
     def runs_ahead(self) -> bool:

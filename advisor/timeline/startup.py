@@ -13,7 +13,7 @@ import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, covered, distinct, fetch, inside, union, without
 from advisor.regex import regex
-from advisor.timeline import firsts
+from advisor.timeline import firsts, overheads
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
@@ -129,7 +129,7 @@ def early_work(recording: Recording, table: Startup) -> Bools:
 
 def _without_profiler(recording: Recording, table: Startup) -> Startup:
     """Leave out first calls, loading and searches of which the profiler's own requests and flushes take half or more."""
-    own = w.overheads(recording).spans()
+    own = overheads.find(recording).spans()
     if not own.length:
         return table
     single = np.isin(table.kind, (CONTEXT, LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
@@ -166,6 +166,8 @@ def _match(recording: Recording, pattern: re.Pattern[str], codes: Ints) -> Bools
 
 
 def _overheads(recording: Recording, rows: Rows) -> None:
+    loaded = overheads.loading(recording)
+    rows.add(LOADING, loaded.node, loaded.start, loaded.end)
     table = recording.tables.get("overhead")
     if table is None:
         return

@@ -33,7 +33,7 @@ def around(context: Context, nodes: Ints, weights: Ints, op: str) -> str | None:
     # A mark of torch's is around the operators that lie in it.
     outermost = np.full(len(nodes), -1, np.int64) if op.startswith(MARKS) else _outermost(context, nodes)
     outer = _alike(outermost, weights)
-    within = _alike(_ranges(context, nodes), weights)
+    within = _alike(ranges_of(context, nodes), weights)
     names = [context.names[code].removeprefix(NODE) if code >= 0 else "" for code in (outer, within)]
     if outer < 0:
         several = [(name, share) for name, share in _parts(context, outermost, weights) if share >= _PART]
@@ -86,12 +86,12 @@ def _ranged(context: Context) -> Bools:
     return ~context.once(marks) & np.array([EXCHANGE.match(name) is None for name in context.names], np.bool_)
 
 
-def _ranges(context: Context, nodes: Ints) -> Ints:
-    """Name of the innermost range of the program's around each node; -1 for none."""
+def ranges_of(context: Context, nodes: Ints, *, outermost: bool = False) -> Ints:
+    """Name of the innermost range of the program's around each node, or of the *outermost*; -1 for none."""
     host = context.recording.host
-    known = nodes >= 0
+    known, own = nodes >= 0, (host.group == ANNOTATION) & _ranged(context)[host.name]
     ranges = np.full(len(nodes), -1, np.int64)
-    ranges[known] = host.above(nodes[known], (host.group == ANNOTATION) & _ranged(context)[host.name])
+    ranges[known] = host.outermost(nodes[known], own) if outermost else host.above(nodes[known], own)
     return fetch(host.name, ranges)
 
 

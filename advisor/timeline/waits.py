@@ -51,9 +51,6 @@ SCALAR_OPS = frozenset(
         "unique_consecutive", "bincount", "repeat_interleave", "index", "__bool__", "allclose",
     )
 )  # fmt: skip
-_KERNEL = regex(r"^(?:cuda|cu|hip)(?:Ext|Module)*Launch(?!HostFunc)")
-# A launch takes microseconds: behind a full queue at most as long as the kernel before it.
-_COUNTED_NS = 1_000_000
 _READBACK = regex(r"^aten::_local_scalar_dense$")
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
@@ -211,33 +208,6 @@ def compiles(recording: Recording) -> Waits:
 def collections(recording: Recording) -> Waits:
     """Pauses of Python's garbage collector."""
     return _waits(recording, nodes_by_name(recording, re.compile(r"^Python GC"), (PYTHON, ANNOTATION, OP)))
-
-
-def overheads(recording: Recording) -> Waits:
-    """The profiler's own time: buffer requests and flushes; launches in which a kernel runs again and again for counters.
-
-    Lazy loading of kernels is the program's, not the profiler's.
-    """
-    counting = _counting(recording)
-    table = recording.tables.get("overhead")
-    if table is None:
-        return counting
-    start = table["ts"] - recording.zero_ns
-    end = start + np.maximum(table["dur"], 0)
-    own = re.compile(r"Buffer|Instrumentation|Resource")
-    is_own = np.array([own.search(name) is not None for name in recording.names], np.bool_)
-    keep = is_own[table["name"]]
-    node = np.full(int(keep.sum()), -1, np.int64)
-    both = zip((node, start[keep], end[keep]), (counting.node, counting.start, counting.end), strict=True)
-    return Waits(*(np.concatenate(columns) for columns in both))
-
-
-def _counting(recording: Recording) -> Waits:
-    """Launches that hold the host while counters are read: it waits until the kernel has run for each group of them."""
-    if not recording.recorded.counter_ranges:
-        return Waits(_empty(), _empty(), _empty())
-    nodes, host = nodes_by_name(recording, _KERNEL, (RUNTIME,)), recording.host
-    return _waits(recording, nodes[host.end[nodes] - host.start[nodes] >= _COUNTED_NS])
 
 
 def syncs(recording: Recording) -> Syncs:

@@ -17,7 +17,6 @@ from advisor.roofline import unknown
 from advisor.roofline.limits import Floats, limits
 from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.calls import OP, PHASES
-from advisor.timeline.communication_names import without_anonymous
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.launch_origin import launch_behind
@@ -25,7 +24,8 @@ from advisor.timeline.ledger import BUSY
 from advisor.timeline.marked import outermost_ranges
 from advisor.timeline.recording import COPY
 from advisor.views import cpu_messages, owners
-from advisor.views.owners import Owner
+from advisor.views.collective_owners import collective_owners
+from advisor.views.owners import Owner, short_kernel
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
 _LEAST, _MOST = 0.05, 3
@@ -91,13 +91,23 @@ def _told(context: Context, cause: str, part: Owner, ms: float) -> Elsewhere:
 
 
 def most_of(context: Context, cause: str, segments: Bools) -> Owner | None:
-    """Return the owner of most of a cause's time among *segments*: the innermost of which that is true, else the one with most."""
-    found = owners.owner(context, cause, segments)
+    """Return the owner of most of a cause's time among *segments*: the innermost of which that is true, else the one with most.
+
+    Of collectives the kind and what issued it with most of it: their kernels and operators are the same everywhere.
+    """
     chosen = np.flatnonzero(segments & context.ledger.through(cause))
+    if _issued(context, cause):
+        return max(_parts(context, cause, chosen), key=lambda part: part.ns, default=None)
+    found = owners.owner(context, cause, segments)
     if found is None or 2 * found.ns >= int(context.ledger.dur_ns[chosen].sum()):
         return found
     around = max(_parts(context, cause, chosen), key=lambda part: part.ns, default=found)
     return around if 2 * around.ns >= int(context.ledger.dur_ns[chosen].sum()) else found
+
+
+def _issued(context: Context, cause: str) -> bool:
+    """Tell whether a cause is that of collectives on devices which a training step issues."""
+    return cause == "communication" and bool(context.recording.devices) and context.training()
 
 
 def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
@@ -106,6 +116,8 @@ def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
         return [mine]
     if cause == "communication" and context.cpu_program:
         return cpu_messages.in_flight(context, segments)
+    if _issued(context, cause):
+        return collective_owners(context, segments, _LEAST * context.ledger.counted_ns)
     if cause in BUSY and not context.cpu_program and context.recording.devices:
         return _of_work(context, segments)
     if cause in ("host", "unknown", "operator"):
@@ -139,7 +151,8 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
         at = np.flatnonzero(known == launched)
         codes, back = np.unique(host.name[operator[at]] if launched else work.name[row[at]], return_inverse=True)
         told = [
-            context.names[code] if launched else labels[code] or _short(context.names[code]) for code in codes.tolist()
+            context.names[code] if launched else labels[code] or short_kernel(context.names[code])
+            for code in codes.tolist()
         ]
         part[at] = np.array([numbers.setdefault(name, len(numbers)) for name in told], np.int64)[back]
     whole = ledger.counted_ns
@@ -232,7 +245,7 @@ def _made_of(context: Context, part: Owner, ms: float) -> _Made:
     code: Ints = found.code[place]
     if of_each.max() >= _MOSTLY * own.sum():
         codes, code = np.unique(work.name[row], return_inverse=True)
-        names = [_short(context.names[one]) for one in codes.tolist()]
+        names = [short_kernel(context.names[one]) for one in codes.tolist()]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         code, names = np.array([numbers[name] for name in names], np.int64)[code], list(numbers)
     of_each, count = np.bincount(code, own, len(names)), np.bincount(code, minlength=len(names))
@@ -320,8 +333,3 @@ def _add(total: dict[str, int], names: Sequence[str], codes: Ints, dur: Ints) ->
     sums = summed(codes, dur, len(names))
     for code in np.flatnonzero(sums).tolist():
         total[names[code]] = total.get(names[code], 0) + int(sums[code])
-
-
-def _short(kernel: str) -> str:
-    """Cut a kernel's name before its template and its parameters."""
-    return without_anonymous(kernel.removeprefix("void ")).partition("<")[0].partition("(")[0].strip() or kernel

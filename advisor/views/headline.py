@@ -18,7 +18,7 @@ from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.program import program_of as facts_of
-from advisor.timeline.startup_table import CONTEXT, FIRST_ITERATION, KINDS
+from advisor.timeline.startup_table import CONTEXT, FIRST_CALL, FIRST_ITERATION, KINDS
 from advisor.timeline.unprofiled import unprofiled
 from advisor.views import owners
 from advisor.views.elsewhere import most_of
@@ -29,6 +29,7 @@ from advisor.views.phrasing import (
     AT_ONCE_BRIEFLY,
     BRIEFLY,
     FIRST,
+    FIRST_CALLS,
     LACKING,
     LACKING_BRIEFLY,
     NO_FAULT,
@@ -405,10 +406,15 @@ def _why_startup(parts: Sequence[StartupPart]) -> str:
 
 
 def _takes(part: StartupPart) -> str:
+    """Say what start-up of a kind does behind its time: the time is that of a name only where all of it lies there."""
     words = STARTUP_OF_SEVERAL.get(part.kind, part.kind)
+    if not part.where or part.kind == KINDS[CONTEXT]:
+        return words
+    if not part.wholly:
+        words = FIRST_CALLS if part.kind == KINDS[FIRST_CALL] else words
+        return f"{words}, most in {short_name(part.where)}"
     link = " " if part.kind in ("specialization", "first call") else " in "
-    shown = part.where and part.kind != KINDS[CONTEXT]
-    return f"{words}{link}{short_name(part.where or '')}" if shown else words
+    return f"{words}{link}{short_name(part.where)}"
 
 
 def _happens(part: StartupPart) -> str:

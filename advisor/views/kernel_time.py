@@ -1,4 +1,4 @@
-"""Families of kernels in a step, by the time that each owns."""
+"""Families of kernels in a step, by the time that each owns; and how much of it is in short ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.frames.families import CASTS, UNFUSED, Families, families, of_attention
 from advisor.intervals import Bools
-from advisor.results.kernel_time import KernelTime
+from advisor.results.kernel_time import KernelTime, ShortKernels
 from advisor.timeline.context import Context
 from advisor.views.limits import owned
 
@@ -35,6 +35,25 @@ def kernel_time(context: Context) -> list[KernelTime]:
         for at in np.argsort(-of_each, kind="stable").tolist()
         if of_each[at]
     ]
+
+
+def short_kernels(context: Context) -> ShortKernels | None:
+    """Count the kernels of less than 10 µs each; None where they own under a fifth of the kernels' time, or some are missing."""
+    if not len(context.kernel_rows) or context.graphs_underrecorded:
+        return None
+    own, dur = owned(context)
+    short = (own > 0) & (dur < _SHORT_NS)
+    if own[short].sum() < _MUCH * own.sum() or not short.any():
+        return None
+    steps = max(len(context.ledger.counted_steps()), 1) if context.recording.steps else 1
+    ms = mean_step_ns(context) / 1e6 / max(context.ledger.counted_ns, 1)
+    return ShortKernels(
+        count=float(short.sum()) / steps, kernels=float((own > 0).sum()) / steps, ms=float(own[short].sum()) * ms
+    )
+
+
+_SHORT_NS, _MUCH = 10_000, 0.2
+"""A kernel of less is mostly start and end; of the kernels' time, what such ones own that is worth a word."""
 
 
 def _of(found: Families, family: str) -> Bools:

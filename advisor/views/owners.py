@@ -10,6 +10,7 @@ import numpy as np
 from advisor.intervals import Bools, Ints, Spans, coded, covered, fetch, intersect, summed, union
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, STEP
+from advisor.timeline.communication_names import without_anonymous
 from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
 from advisor.timeline.kernel_names import EXPERTS, MOST
@@ -263,3 +264,8 @@ def _of_host(context: Context, segments: Ints) -> Owner | None:
         return Owner(_FREED, freed)
     # Without Python functions nobody knows that it was in Python.
     return Owner(_PYTHON if "python" in context.tables else _UNRECORDED, outside) if outside else None
+
+
+def short_kernel(name: str) -> str:
+    """Cut a kernel's name before its template and its parameters."""
+    return without_anonymous(name.removeprefix("void ")).partition("<")[0].partition("(")[0].strip() or name

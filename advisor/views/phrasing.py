@@ -122,6 +122,8 @@ STARTUP_OF_SEVERAL = {
     "context": "creating the GPU's context",
 }
 """The same behind its time, before where it is; beside another."""
+FIRST_CALLS = "in first calls"
+"""First calls of which most, and not all, is one operator's."""
 
 
 class Clause(NamedTuple):

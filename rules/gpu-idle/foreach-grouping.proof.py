@@ -67,6 +67,31 @@ def a_step_of_one_kernel() -> TraceBuilder:
     return behind(launching(1))
 
 
+def single(*, cold: bool) -> TraceBuilder:
+    """One step, in which a library is loaded first or not."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step():
+        if cold:
+            b.call("cuModuleLoadData", 20_000)
+        for part in (None, optimizer()):
+            if part is not None:
+                part(b)
+            with b.op("aten::mm", us=17_000):
+                b.kernel("volta_sgemm_128x64_nn", us=17_000)
+    return b
+
+
+@fires(cost_ms=2, severity="medium")
+def one_step_behind_a_warm_up() -> TraceBuilder:
+    return single(cold=False)
+
+
+# The first call of its kind is start-up.
+@quiet("not_applicable")
+def the_first_step_of_all() -> TraceBuilder:
+    return single(cold=True)
+
+
 # Fills of each gradient are gradient/zeroing-wait's.
 @quiet
 def zero_grad_fills_each_gradient() -> TraceBuilder:

@@ -41,15 +41,6 @@ def products_of_another_maker_s_training() -> Accelerator:
     return products(maker="npu", op="aten::addmm", other="Optimizer.step#SGD.step")
 
 
-# 5.04 GFLOP in 80 ms: 0.063 TFLOP/s.
-@fires(
-    cost_ms=80.0,
-    fix="Time one product alone: at under 0.1 TFLOP/s its kernel or placement is at fault, before its precision",
-)
-def products_a_thousand_times_too_slow() -> Accelerator:
-    return products(80_000)
-
-
 @fires(cost_ms=8.0, severity="high")
 def products_on_a_gpu_of_intel() -> TraceBuilder:
     b = TraceBuilder("Intel(R) Data Center GPU Max 1550")

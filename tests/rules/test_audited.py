@@ -238,8 +238,9 @@ def test_an_accelerator_whose_operators_copy_through_the_host() -> None:
     assert (optimizer.rule, optimizer.severity) == ("kernels/slow-optimizer", "high")
     assert optimizer.saving is not None
     assert (optimizer.saving.low_ms, optimizer.saving.high_ms) == pytest.approx((2_500, 3_300), rel=0.1)
-    # 5,752 of 7,702 busy ms are products in fp32, at 0.055 TFLOP/s (audit).
-    assert products.rule == "precision/fp32-accelerator"
+    # 5,752 of 7,702 busy ms are products in fp32, at 0.055 TFLOP/s (audit): their kernel is at fault before their precision.
+    assert products.rule == "kernels/fallback-product"
+    assert "precision/fp32-accelerator" not in rules(result)
     assert products.cost_ms == pytest.approx(5_752, rel=0.02)  # of mm and addmm
     # When launches return at once, no more than 2,381 ms do.
     assert launches.rule == "sync/launch-blocking"
@@ -258,13 +259,14 @@ def test_a_product_that_is_certain_leads_and_the_blocked_host_is_named() -> None
     result = read("a100_dlrm_rank0of16")
     first = result.findings[0]
     assert (first.rule, first.severity) == ("precision/misaligned-matmul", "medium")
-    assert about(first.cost_ms, 117 / 5)
+    # 117 ms are of six backward passes; that of before the recording is no step's (a later audit).
+    assert first.cost_ms == pytest.approx(117 / 6, rel=0.03)
     # One copy blocks the host for 147 ms a step, of which the GPU idles for 81. Graph replays lack work there, so that nobody
     # knows what the GPU did: the headline names the call and its place, and no finding blames it for the idle time.
     assert "_data_dist ##" in headline(result)
     assert "cudaMemcpy" in headline(result)
-    # Of the mean step 145 ms are the copy's; a step of 216 ms, as the shares are of, holds 134.
-    assert "(80.6 of 134 ms)" in headline(result)
+    # Of 750 ms of the copy 612 lie in the five steps of the device, which begin 155 ms behind the host's: 122 each (raw trace).
+    assert "(75.4 of 124 ms)" in headline(result)
 
 
 def test_an_optimizer_that_takes_a_third_of_the_step() -> None:

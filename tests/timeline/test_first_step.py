@@ -84,3 +84,35 @@ def test_the_distance_from_the_limit_is_that_of_the_steps_that_count() -> None:
     assert product.ms == pytest.approx(4.0, rel=0.01)
     # 137 GFLOP at 989 TFLOP/s are 0.139 ms of 6.
     assert summary.mfu == pytest.approx(0.139 / 6.03, rel=0.02)
+
+
+@pytest.mark.parametrize("queued", [2, 0])
+def test_steps_of_a_device_behind_its_host_begin_with_the_end_of_what_was_queued_before(queued: int) -> None:
+    """Kernels of 10 ms: the host launches one a step of 10 ms, while two of before the recording are still to run.
+
+    Without these the first step waits for nothing: there the host gains its lead within it.
+    """
+    b = TraceBuilder(host_us=10, latency_us=0)
+    for _ in range(queued):
+        b.kernel("ampere_sgemm_128x64_nn", us=10_000, launched=False)
+    for _ in range(5):
+        with b.step(us=10_000 if queued else 1_000), b.op("aten::mm"):
+            b.kernel("ampere_sgemm_128x64_nn", us=10_000)
+    trace = trace_of(b.to_json())
+    steps = trace.frame("steps")
+    # 20 ms of the two, and then a kernel a step.
+    assert steps["dur_ns"].tolist() == pytest.approx([10_000_000] * 5, abs=20_000)
+    assert steps["start_ns"][0] == queued * 10_000_000
+    assert trace.mean_step_ns == pytest.approx(10_000_000, abs=20_000)
+    assert trace.ledger.of_extent()["before"] == queued * 10_000_000
+
+
+def test_work_without_a_launch_among_that_of_later_steps_says_nothing_of_before() -> None:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    for number in range(5):
+        with b.step(us=1_000), b.op("aten::mm"):
+            b.kernel("ampere_sgemm_128x64_nn", us=10_000)
+            b.kernel("ampere_sgemm_128x64_nn", us=100, launched=number == 0)
+    trace = trace_of(b.to_json())
+    assert trace.ledger.of_extent()["before"] == 0
+    assert len(trace.frame("steps")) == 5

@@ -781,6 +781,29 @@ def test_launches_that_wait_for_counters_are_the_profilers(counted: bool, ns: in
     assert trace_of(b, tmp_path).ledger.by_cause()["profiler"] == ns
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "loading"),
+    [
+        (800_000, (50_000, 60_000), 740_000_000),  # what it takes beyond the longest behind it
+        (599_000, (50_000, 60_000), 0),  # less than ten times as long: the larger product
+        (800_000, (), 0),  # nothing shows what a launch takes while counters are read
+    ],
+)
+def test_a_first_launch_for_counters_loads_what_later_ones_find(
+    first: int, later: tuple[int, ...], loading: int, tmp_path: Path
+) -> None:
+    b = TraceBuilder(None)
+    for us in (first, *later):
+        with b.op("aten::mm", us=20):
+            b.call("cudaLaunchKernel", us)
+            b.call("cudaLaunchKernel", 2_000)
+        b.counters(us=1)
+    trace = trace_of(b, tmp_path)
+    causes, launches = trace.ledger.of_extent(), 1 + len(later)
+    assert causes["startup"] == loading
+    assert causes["profiler"] == (first + sum(later) + 2_000 * launches) * 1_000 - loading
+
+
 @both
 def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: Path) -> None:
     # Four steps of 20 operators of 20 us; the first takes 30 ms more for a library: what is left of it is left out too.

@@ -51,6 +51,43 @@ def test_kernels_without_an_operator_are_told_by_their_kind(tmp_path: Path) -> N
     assert ("compute", "my_own_kernel", 3.0) in of(b, tmp_path)
 
 
+def test_collectives_of_a_training_step_are_told_by_what_issued_them(tmp_path: Path) -> None:
+    """One kernel carries them all: of 107 ms 20 in the forward pass, 12 in the backward pass, 15 of the optimizer.
+
+    4 and 5 ms in two ranges and 2 in a third are less than a twentieth each.
+    """
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB", rank=0, world_size=8)
+
+    def exchange(kind: str, ms: int) -> None:
+        with b.op(f"c10d::{kind}_"), b.annotation(f"nccl:{kind}"):
+            b.kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8", us=ms * 1000, stream=20)
+        b.sync("cudaDeviceSynchronize")
+
+    for number in range(4):
+        with b.step():
+            with b.op("aten::mm", seq=number):
+                b.kernel("ampere_sgemm_128x64_tn", us=49_000)
+            b.sync("cudaDeviceSynchronize")
+            with b.op("aten::embedding", seq=number + 10):
+                exchange("alltoall_base", 20)
+            with b.backward("MmBackward0", seq=number):
+                exchange("alltoall_base", 12)
+            with b.annotation("Optimizer.step#Shampoo.step"):
+                exchange("_allgather_base", 15)
+            for name, ms in (("## checks ##", 4), ("## counts ##", 5), ("## losses ##", 2)):
+                with b.annotation(name):
+                    exchange("allreduce", ms)
+    trace = read(str(b.write(tmp_path / "trace.json")))
+    found = build(trace.context, trace.whole_ms, [])
+    parts = [(part.where, round(part.ms)) for part in found if part.cause == "communication"]
+    assert parts == [
+        ("all_to_all of the forward pass", 20),
+        ("all_gather of Shampoo.step", 15),
+        ("all_to_all of the backward pass", 12),
+        ("all_reduce of ## counts ##, ## checks ## and others", 11),
+    ]
+
+
 def test_short_kernels_of_many_kinds_are_told_together(tmp_path: Path) -> None:
     # Of 10 ms 9 of products in fp32; of the rest 100 kernels of 4 us of each of two kinds, 4 % each, and 200 us of a longer one.
     b = TraceBuilder(host_us=0, latency_us=0)
