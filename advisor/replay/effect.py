@@ -51,6 +51,9 @@ _USUAL = 5
 _LONG_NS = 1_000_000
 """Idle stretches from which the host did something else than launch; the limit of gpu-idle/launch-bound."""
 
+_STARVED = 0.15
+"""Share of the counted time in stops from which on a thread is short of a core."""
+
 
 class Keep(Struct):
     """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks; and
@@ -134,7 +137,7 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
         # How much of an exchange hides is what weighs its rows; calls that become one go either way.
         calls = min(share / max(claim.weight, share), 1.0) if frame is FRAMES["collectives"] else share
         _on_device(context, graph, keep, at[works], action, share)
-        if action in ("remove", "merge"):
+        if action in ("remove", "merge") and (hopeful or not context.once(starved)):
             _not_launched(context, graph, keep, at[_removed(context, frame, claim)], calls)
         if replay.floor == "link":
             _no_faster_than_the_link(context, graph, keep, at[works])
@@ -150,6 +153,12 @@ def _effect(context: Context, graph: Graph, claim: Claim, others: Sequence[Claim
         if action == "unblock":  # nor are they called
             keep.call[freed] *= 1 - share
     return keep
+
+
+def starved(context: Context) -> bool:
+    """Tell whether a thread was stopped for much of the time: what it is spared, others on its core may take."""
+    stops, ledger = context.once(stopped_anywhere), context.ledger
+    return int((stops.end - stops.start).sum()) >= _STARVED * max(ledger.counted_ns, 1)
 
 
 def reach(context: Context, graph: Graph, claim: Claim) -> int:
@@ -329,15 +338,17 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
 
 
 def _not_launched(context: Context, graph: Graph, keep: Keep, at: Ints, calls: float) -> None:
-    launches = _launching(graph, at)
+    """Take launches from the host. What a thread that was stopped in one loses stays: it stops elsewhere."""
+    launches, stops = _launching(graph, at), context.once(clock).spans(context.once(stopped_anywhere))
     inner, ops = _called(context, graph, launches)
     loss = np.where(inner, 0.0, calls * launches)
     # Nor does a copy that is gone hold the host.
     keep.free = np.maximum(keep.free, np.where(_held(graph), calls * launches, 0.0))
-    keep.call *= 1 - loss
+    lost = covered(stops, graph.start, graph.start + graph.length) / np.maximum(graph.length, 1)
+    keep.call *= 1 - loss * np.clip(1 - lost, 0.0, 1.0)
     keep.think *= 1 - loss * _removable(context, graph)
     if len(ops.start):
-        _on_host(graph, keep, ops, calls)
+        _on_host(graph, keep, subtract(ops, stops), calls)
 
 
 def _launching(graph: Graph, at: Ints) -> Floats:

@@ -24,12 +24,13 @@ def own(context: Context, claim: Claim) -> float:
     """Return the part of what a claim owns that the job gains for sure: below 1 where the rank waits for others.
 
     A collective ends when its last rank has come. Work that this rank is spared before it lets it wait so much longer, but
-    where it is the last itself, or where the change, which is one of the code, makes the others as much faster.
+    where it is the last itself, or where the change, which is one of the code, makes the others as much faster. A rank that came
+    beside the last into some, and before it into most, hardly ever was the last: what made the others late goes on doing so.
     """
     found = None if claim.rule.match.frame in _OF_RANKS else context.once(rank_waits)
     if found is None or not found.holds:
         return 1.0
-    if _by_chance(claim):
+    if _by_chance(claim) or found.last_share < _HALF:
         return 0.0
     known, ledger = context.once(told), context.ledger
     dur = ledger.dur_ns[claim.segments]
@@ -46,6 +47,12 @@ def _by_chance(claim: Claim) -> bool:
     """
     replay = claim.rule.replay
     return replay is not None and bool(replay.late) and claim.rule.match.frame == "gaps"
+
+
+def unsure(context: Context, claim: Claim) -> bool:
+    """Tell whether a fix may change nothing for the job, though it does what it says for this rank."""
+    found = context.once(rank_waits)
+    return found is not None and found.holds and _by_chance(claim)
 
 
 def late_ns(context: Context, claim: Claim) -> int:
@@ -121,11 +128,15 @@ def clause(context: Context, claim: Claim) -> str:
             f"{100 * found.wait_share:.0f} % of the time, so that these are late too, and may hold the collectives that it came "
             "last into; the upper one is for all ranks cured"
         )
-    some = "most" if found.last_share < _HALF else "some"
+    came = f"it came last, or beside the last, into {100 * found.last_share:.0f} % of them"
+    if found.last_share < _HALF:
+        return (
+            f"; this rank waits for others in most collectives: {came}; the lower end is what it returns where these stay as late, "
+            "nothing, the upper one that the change makes all ranks as much faster"
+        )
     return (
-        f"; this rank waits for others in {some} collectives: it came last, or beside the last, into "
-        f"{100 * found.last_share:.0f} % of them; the lower end counts only what is saved before those, the upper one that the "
-        "change makes all ranks as much faster"
+        f"; this rank waits for others in some collectives: {came}; the lower end counts only what is saved before those, the "
+        "upper one that the change makes all ranks as much faster"
     )
 
 

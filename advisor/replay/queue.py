@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from advisor.engine import ranking
 from advisor.engine.acts import bundle
 from advisor.engine.claims import Claim
-from advisor.replay import simulate
+from advisor.replay import pace, simulate
 from advisor.replay.effect import Keep, effect
 from advisor.replay.rungs import Bounds, Rung, returned
 from advisor.threads import each
@@ -30,7 +30,10 @@ class Effects(NamedTuple):
 
 
 def effects(replay: Replay, fixes: Sequence[Claim], beside: Sequence[Claim] = ()) -> Effects:
-    """Work out what each fix leaves; *beside* are findings whose fixes are not asked for."""
+    """Work out what each fix leaves; *beside* are findings whose fixes are not asked for.
+
+    One that may change nothing for the job leaves all as it is, cautiously: others behind it cannot count on it.
+    """
     assert replay.graph is not None
     context, graph = replay.context, replay.graph
     others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
@@ -41,6 +44,10 @@ def effects(replay: Replay, fixes: Sequence[Claim], beside: Sequence[Claim] = ()
         for claim in fixes
     ]
     rests, rules = each(calls, beside=replay.beside), [claim.rule.id for claim in fixes]
+    rests[: len(fixes)] = [
+        Keep.all_of(graph) if pace.unsure(context, claim) else rest
+        for claim, rest in zip(fixes, rests[: len(fixes)], strict=True)
+    ]
     return Effects(*(dict(zip(rules, part, strict=True)) for part in (rests[: len(fixes)], rests[len(fixes) :])))
 
 
