@@ -12,11 +12,13 @@ from advisor.counting import counted, duration, part_of
 from advisor.engine.ranking import middle_of
 from advisor.frames.launches import refills
 from advisor.frames.rank_waits import rank_waits
+from advisor.intervals import covered
 from advisor.regex import regex
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
+from advisor.timeline.owners import stopped_anywhere
 from advisor.timeline.program import program_of as facts_of
 from advisor.timeline.startup_table import CONTEXT, FIRST_CALL, FIRST_ITERATION, KINDS
 from advisor.timeline.unprofiled import unprofiled
@@ -39,6 +41,8 @@ from advisor.views.phrasing import (
     SHOWS_NOTHING,
     STARTUP,
     STARTUP_OF_SEVERAL,
+    STOPPED,
+    STOPPED_BRIEFLY,
     THINNED,
     THINNED_BRIEFLY,
     UNPROVEN,
@@ -541,6 +545,8 @@ def _parts(
             phrase = WORKS_OR_WAITS
         elif cause == "host" and words is ON_GPU and context.longest_host_ns >= _ONCE * every["host"] > 0:
             phrase = (AT_ONCE_BRIEFLY if brief else AT_ONCE).format(device=program.device)
+        elif cause == "host" and words is ON_GPU and _stopped_ns(context) >= _UNSEEN * every["host"] > 0:
+            phrase = (STOPPED_BRIEFLY if brief else STOPPED).format(device=program.device)
         lacking = cause == "unknown" and context.lacks_work
         if lacking and context.thinned:
             phrase = THINNED_BRIEFLY if brief else THINNED
@@ -582,3 +588,10 @@ def _parts(
     named = _beside(context, causes, bound, silent, leading)
     others = [clause(f"{100 * shown.get(cause, 0.0):.0f} %", cause, brief=True) for cause in named]
     return Parts("", word, program.details, opening, others)
+
+
+def _stopped_ns(context: Context) -> int:
+    """Return the ns of the host's idle time in which its thread was stopped."""
+    ledger, stops = context.ledger, context.once(stopped_anywhere)
+    idle = np.flatnonzero(ledger.counted & ledger.through("host"))
+    return int(covered(stops, ledger.start_ns[idle], ledger.end_ns[idle]).sum()) if len(stops.start) else 0

@@ -56,6 +56,8 @@ UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the 
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
 AT_ONCE, AT_ONCE_BRIEFLY = "the {device} waits for the host, mostly in one stretch", "the host, mostly in one stretch"
 """Clause of the host's time where one stretch is most of it, as where workers start again; and the same in a few words."""
+STOPPED, STOPPED_BRIEFLY = "the {device} waits for a thread that stood still", "a stopped thread"
+"""Clause of the host's time where a stopped thread is most of it, and the same in a few words."""
 WORKS_OR_WAITS = "the host works or waits"
 """Clause of the host's time beside an unrecorded device where copies of unknown size take long."""
 PIPELINE = "the {device} waits for the pipeline's preprocessing"

@@ -40,6 +40,8 @@ from advisor.views.phrasing import (
     ON_CPU,
     ON_GPU,
     PIPELINE,
+    STOPPED,
+    STOPPED_BRIEFLY,
     THINNED,
     THINNED_BRIEFLY,
     UNPROVEN,
@@ -406,6 +408,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases = {cause: (*on_cpu[cause], *(ON_GPU[cause].format(device=word) for word in WORDS)) for cause in BRIEFLY}
     phrases["communication"] += (*(WAITING.format(device=word) for word in WORDS), WAITING_BRIEFLY)
     phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY, AT_ONCE.format(device="GPU"), AT_ONCE_BRIEFLY)
+    phrases["host"] += (STOPPED.format(device="GPU"), STOPPED_BRIEFLY)
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
     phrases["loader"] += (PIPELINE.format(device="GPU"),)
@@ -598,3 +601,24 @@ def test_between_launches_that_are_all_that_is_known_of_the_host_nobody_knows_wh
     found = analyze(read(str(b.write(tmp_path / "t.json"))), only=["profile/*"])
     assert found.headline is not None
     assert f"the GPU waits for {phrase}" in found.headline.text
+
+
+@pytest.mark.parametrize(("stopped_us", "phrase"), [(3_000, STOPPED), (50, ON_GPU["host"])])
+def test_a_thread_that_is_stopped_is_not_said_to_be_in_python(stopped_us: int, phrase: str) -> None:
+    """Six steps of 2 ms, the GPU busy for a fifth: in each another operator takes 3 ms more, three fifths of all idle time."""
+
+    def build() -> TraceBuilder:
+        b = TraceBuilder(host_us=2, latency_us=0)
+        for number in range(6):
+            with b.step():
+                for at in range(20):
+                    with b.op(f"aten::add{at}", us=98):
+                        b.kernel("vectorized_elementwise_kernel", us=20)
+                        if at == 3 * number:
+                            b.idle(us=stopped_us)
+                b.sync()
+        return b
+
+    said = made(build).headline
+    assert said is not None
+    assert phrase.format(device="GPU") in said.text
