@@ -7,9 +7,9 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, integer
-from advisor.intervals import Ints, covered, distinct, fetch, union
+from advisor.intervals import Ints, Spans, covered, distinct, fetch, union
 from advisor.timeline.context import Context
-from advisor.timeline.owners import found_stalls
+from advisor.timeline.owners import found_stalls, stopped, stopped_anywhere
 
 SCHEMA = Schema(
     "stalls",
@@ -19,6 +19,7 @@ SCHEMA = Schema(
         integer("idle_ns", "ns", "what of it the device idles"),
         integer("communication_ns", "ns", "what of it the device only communicates, or waits for other ranks to"),
         integer("usual_ns", "ns", "median length of calls of its name"),
+        integer("between_ns", "ns", "stops between operators, of all threads together: as long on each row"),
         integer("queued", "", "pieces of GPU work that were launched, and had not begun when it began"),
     ),
 )
@@ -39,9 +40,14 @@ def build(context: Context) -> pd.DataFrame:
         "idle_ns": covered(idle, found.start, found.end),
         "communication_ns": covered(ledger.spans("communication"), found.start, found.end),
         "usual_ns": _usual(context, host.name[found.node]),
+        "between_ns": np.full(len(found.start), _length(context.once(stopped_anywhere)) - _length(stopped(context))),
         "queued": _queued(context, found.start),
     }
     return pd.DataFrame(frame)
+
+
+def _length(spans: Spans) -> int:
+    return int((spans.end - spans.start).sum())
 
 
 def _usual(context: Context, names: Ints) -> Ints:

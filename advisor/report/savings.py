@@ -120,12 +120,16 @@ def saving(finding: Finding, others: Sequence[Finding], summary: Summary | None 
 
 
 def _stops(finding: Finding) -> str:
-    """Return ``22 stops, 319 ms; ``: what a thread lost that cost the device next to nothing; else nothing."""
+    """Return ``22 stops, 319 ms; `` or, with those between calls, ``stopped for 474 ms; ``: what a thread lost that cost the device
+    next to nothing; else nothing."""
     columns, rows = finding.evidence.columns, finding.evidence.rows
     if len(rows) != 1 or not {"stalls", "stopped_ms"} <= set(columns):
         return ""
     row = dict(zip(columns, rows[0], strict=True))
-    return f"{row['stalls']} stops, {duration(float(str(row['stopped_ms'])))}; "
+    stopped_ms, between_ms = (float(str(row.get(name) or 0)) for name in ("stopped_ms", "between_ms"))
+    if between_ms:
+        return f"stopped for {duration(stopped_ms + between_ms)}; "
+    return f"{row['stalls']} stops, {duration(stopped_ms)}; "
 
 
 def aside(finding: Finding, others: Sequence[Finding]) -> str:

@@ -41,6 +41,7 @@ def test_a_stop_behind_a_collective_leaves_the_device_no_idle_time(tmp_path: Pat
     assert (stalls["cost_ns"] == 0).all()
     # When it begins, of 14 pieces launched one has begun; later the second all-reduce has, and its block's kernels wait.
     assert stalls["queued"].tolist() == [13, 4, 6]
+    assert stalls["between_ns"].tolist() == [0, 0, 0]
 
 
 def test_a_stop_behind_nothing_is_idle_time(tmp_path: Path) -> None:
@@ -99,3 +100,16 @@ def test_a_kernel_name_that_all_collectives_share_tells_none(tmp_path: Path) -> 
             b.sync()
         kinds = read(str(b.write(tmp_path / "old.json"))).frame("collectives")["kind"]
         assert kinds.tolist() == ([other, "all_reduce", "all_reduce"] if op else [other] * 3)
+
+
+def test_stops_between_calls_are_counted_beside_those_in_them(tmp_path: Path) -> None:
+    """Three stops of 5 ms in operators, and one of 4 ms between two; between others lie 2 us."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step():
+        for at in range(60):
+            with b.op(OPS[at % 5], us=20):
+                b.idle(us=5000 if at in (7, 20, 38) else 0)
+                b.kernel("volta_sgemm_128x64_nn", us=1, host_us=1)
+            b.idle(us=4000 if at == 45 else 2)
+    stalls = read(str(b.write(tmp_path / "trace.json"))).frame("stalls")
+    assert (stalls["between_ns"] // 1_000_000).tolist() == [4, 4, 4]

@@ -209,6 +209,8 @@ def test_what_costs_nothing_here_says_what_happened() -> None:
     stops = Evidence(columns=["stalls", "usually_us", "stopped_ms"], rows=[[22, 23.5, 318.749]])
     one = finding(cost_ms=0.0, evidence=stops)
     assert savings.saving(one, []) == f"22 stops, 319 ms; saves {one.saving}"
+    both = Evidence(columns=[*stops.columns, "between_ms"], rows=[[*stops.rows[0], 155.0]])
+    assert savings.saving(replace(one, evidence=both), []) == f"stopped for 474 ms; saves {one.saving}"
 
 
 def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> None:
