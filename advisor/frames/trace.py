@@ -25,6 +25,7 @@ from advisor.frames import (
     slowed,
 )
 from advisor.frames.frame import Frame
+from advisor.frames.patterns.label_parts import only_parts
 from advisor.frames.patterns.updates import updates_known
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
@@ -277,7 +278,9 @@ def _time(context: Context) -> dict[str, Any]:
     window, busy = high - low, _busiest(context).get("busy_ns", 0)
     idle = window - busy if recording.devices else None
     warmup = context.ledger.of_extent()["startup"]
-    waits = recording.host_step_of(context.waits.loader.start)
+    # A pipeline that asks for the labels of one image, one by one, has one input.
+    loads = context.waits.loader.start[~only_parts(context, context.waits.loader.start, context.waits.loader.end)]
+    waits = recording.host_step_of(loads)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     steps = bool(recording.steps)
     # What the device did and the trace does not hold is neither: how busy the device was, and how long it idled, nobody knows.
