@@ -68,6 +68,7 @@ SCHEMA = Schema(
         flag("has_shapes", "operand shapes or types were recorded"),
         flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
         flag("has_memory", "memory events with totals were recorded"),
+        text("memory_recorded", "yes; without totals, where allocations and frees alone were; no"),
         flag("has_loader", "waits for a DataLoader were recorded"),
         flag("has_gc", "pauses of Python's garbage collector were recorded"),
         flag("distributed", "one of several ranks, or communication kernels"),
@@ -105,6 +106,8 @@ SCHEMA = Schema(
         real("batch_times", "", "0.9 over peak_share, at least 1: how many times as large a batch surely fits; NULL where unknown"),
         integer("reserved_at_peak_bytes", "bytes", "Total Reserved when the most is allocated; NULL where not recorded"),
         integer("unused_when_reserving_bytes", "bytes", "most that lay unused in the cache when more was reserved for less"),
+        integer("peak_above_start_bytes", "bytes", "most allocated beyond what was when the recording began; NULL with totals and "
+                "without events"),
         integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
         real("kept_share", "share", "of what was reserved from the second step's end on: growth of allocated memory meanwhile; 0 "
              "unless all steps grow; NULL as memory_growth_bytes"),
