@@ -21,8 +21,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     bus_gbps: Annotated[
         float,
         doc(
-            "Bus bandwidth of all of them together: what each rank had to send over the time of the exchange; over the kernels' time, "
-            "waiting included, where waited_share is None."
+            "Bus bandwidth of all of them together: what each rank had to send over the time of the exchange; over the kernels' "
+            "time, waiting included, where waited_share is None."
         ),
     ]
     best_gbps: Annotated[float, doc("The same of the best of them: where hardly anybody was late.")]
