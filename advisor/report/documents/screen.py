@@ -91,10 +91,10 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     ):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
         first += more * (kept_forms(entries, left) == kept_forms(entries, left - len(more)))
+    head, first = _beside_kernels(analysis, width, head, first, slow, [slow])
     # Where all passes have no room, those of a twentieth do.
     brief = [wrapped(step_time.passes(summary, brief=True, least=least), width) for least in (None, PART)]
-    for whole, forms in ((slow, [slow]), (passes, brief)):
-        head, first = _beside_kernels(analysis, width, head, first, whole, forms)
+    head, first = _beside_kernels(analysis, width, head, first, passes, brief)
     # For the host's time in a batch of an engine the later ones do.
     more = wrapped(batch, width)
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
