@@ -323,6 +323,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         tensor_core_share=facts["tensor_core_share"],
         peak_memory_bytes=first.get("peak_allocated_bytes"),
         memory_bytes=first.get("memory_bytes"),
+        peak_above_start_bytes=facts["peak_above_start_bytes"],
         causes={name: ns / total_ns for name, ns in extent.items() if ns},
         extent_ms=total_ns / 1e6,
         steady_ms=trace.whole_ms,

@@ -25,6 +25,7 @@ from advisor.frames import (
     slowed,
 )
 from advisor.frames.frame import Frame
+from advisor.frames.patterns.label_parts import only_parts
 from advisor.frames.patterns.updates import updates_known
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
@@ -67,6 +68,7 @@ SCHEMA = Schema(
         flag("has_shapes", "operand shapes or types were recorded"),
         flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
         flag("has_memory", "memory events with totals were recorded"),
+        text("memory_recorded", "yes; without totals, where allocations and frees alone were; no"),
         flag("has_loader", "waits for a DataLoader were recorded"),
         flag("has_gc", "pauses of Python's garbage collector were recorded"),
         flag("distributed", "one of several ranks, or communication kernels"),
@@ -104,6 +106,8 @@ SCHEMA = Schema(
         real("batch_times", "", "0.9 over peak_share, at least 1: how many times as large a batch surely fits; NULL where unknown"),
         integer("reserved_at_peak_bytes", "bytes", "Total Reserved when the most is allocated; NULL where not recorded"),
         integer("unused_when_reserving_bytes", "bytes", "most that lay unused in the cache when more was reserved for less"),
+        integer("peak_above_start_bytes", "bytes", "most allocated beyond what was when the recording began; NULL with totals and "
+                "without events"),
         integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
         real("kept_share", "share", "of what was reserved from the second step's end on: growth of allocated memory meanwhile; 0 "
              "unless all steps grow; NULL as memory_growth_bytes"),
@@ -277,7 +281,9 @@ def _time(context: Context) -> dict[str, Any]:
     window, busy = high - low, _busiest(context).get("busy_ns", 0)
     idle = window - busy if recording.devices else None
     warmup = context.ledger.of_extent()["startup"]
-    waits = recording.host_step_of(context.waits.loader.start)
+    # A pipeline that asks for the labels of one image, one by one, has one input.
+    loads = context.waits.loader.start[~only_parts(context, context.waits.loader.start, context.waits.loader.end)]
+    waits = recording.host_step_of(loads)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     steps = bool(recording.steps)
     # What the device did and the trace does not hold is neither: how busy the device was, and how long it idled, nobody knows.

@@ -181,7 +181,9 @@ def extent(summary: Summary | None) -> str:
 
 
 def memory(summary: Summary) -> str:
-    """Return ``846 MiB of 15.8 GiB (5.2 %)``."""
+    """Return ``846 MiB of 15.8 GiB (5.2 %)``, or what is known of it without totals."""
+    if summary.peak_memory_bytes is None and summary.peak_above_start_bytes is not None:
+        return f"{size(summary.peak_above_start_bytes)} above the recording's start (no totals recorded)"
     text = size(summary.peak_memory_bytes)
     if summary.memory_bytes and summary.peak_memory_bytes is not None:
         text += f" of {size(summary.memory_bytes)} ({percent(summary.peak_memory_bytes / summary.memory_bytes)})"
@@ -431,8 +433,9 @@ def headline(summary: Summary) -> list[Figure]:
     )
     rows += [Figure(name, None if share is None else percent(share), hint, key) for name, share, hint, key in shares]
     rows += _limits(summary)
-    peak = None if summary.peak_memory_bytes is None else memory(summary)
-    return [*rows, Figure("peak memory", peak, "", "summary.peak_memory_bytes")]
+    key = "peak_memory_bytes" if summary.peak_above_start_bytes is None else "peak_above_start_bytes"
+    peak = None if getattr(summary, key) is None else memory(summary)
+    return [*rows, Figure("peak memory", peak, "", f"summary.{key}")]
 
 
 def modelled(summary: Summary) -> bool:

@@ -443,6 +443,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "allocations and frees, where it is a twentieth of the step or more. None without, and in older analyses."
         ),
     ] = None
+    peak_above_start_bytes: Annotated[
+        int | None,
+        doc(
+            "Most that was allocated on the device beyond what was when the recording began, where allocations and frees bear no "
+            "totals (torch of 2021). None with totals, without memory events, and in older analyses."
+        ),
+    ] = None
     slow_steps: Annotated[
         SlowSteps | None,
         doc(

@@ -21,7 +21,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     bus_gbps: Annotated[
         float,
         doc(
-            "Bus bandwidth of all of them together: what each rank had to send over the kernels' time, waiting included."
+            "Bus bandwidth of all of them together: what each rank had to send over the time of the exchange; over the kernels' "
+            "time, waiting included, where waited_share is None."
         ),
     ]
     best_gbps: Annotated[float, doc("The same of the best of them: where hardly anybody was late.")]
@@ -44,7 +45,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         doc(
             "Of their time, what exceeds the fit, or the fastest of the size: waiting for late ranks, as one rank sees it. None "
-            "where nothing tells."
+            "where nothing tells it of half of their time."
         ),
     ]
     limited_by: Annotated[

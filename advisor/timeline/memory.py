@@ -102,9 +102,31 @@ def facts(context: Context) -> dict[str, Any]:
     return {
         "memory_growth_bytes": growth,
         "kept_share": kept,
+        "memory_recorded": _recorded(context),
+        "peak_above_start_bytes": _above_start(context),
         "reserved_at_peak_bytes": reserved,
         "unused_when_reserving_bytes": unused,
     }
+
+
+def _recorded(context: Context) -> str:
+    """Return in words whether events on memory were recorded."""
+    events = context.tables.get("instant")
+    if events is None:
+        return "no"
+    return "yes" if (events["allocated"] >= 0).any() else "without totals"
+
+
+def _above_start(context: Context) -> int | None:
+    """Return the most that the busiest device held beyond what it held when the recording began; None with totals, or no events.
+
+    torch of 2021 writes allocations and frees without totals. Where some were taken out of the file, no sum is one of all.
+    """
+    events = context.once(instants)
+    here = events["device"] == context.device
+    if context.device < 0 or context.thinned or not here.any() or (events["allocated"][here] >= 0).any():
+        return None
+    return max(int(np.cumsum(events["bytes"][here].astype(np.int64)).max()), 0)
 
 
 def at_step_ends(context: Context, column: str = "allocated_bytes") -> Ints:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.frames.collectives import NAMES, communication, kinds, on_the_bus, told, told_sizes
+from advisor.frames.collectives import NAMES, beyond, communication, kinds, on_the_bus, told, told_sizes
 from advisor.intervals import Ints, coded
 from advisor.results.links import Exchange, LimitedBy
 from advisor.roofline.limits import Floats, rates_of
 from advisor.timeline.context import Context
 
 _SIZES, _APART = 3, 8
-_ENOUGH = 5
-"""Collectives of one size from which on the fastest says what the exchange takes, where there is no fit."""
 _WAITS, _SLOW = 0.5, 0.3
+_MOSTLY = 0.5
+"""Of their time: what is to be told of it all is known of so much."""
 _LARGE = 1 << 20
 _MACHINE = 8
 """GPUs that direct links join, but for racks of GB200 and GB300; larger groups go over a network."""
@@ -35,35 +35,41 @@ def exchanges(context: Context) -> list[Exchange]:
     rates = rates_of(context, context.device)
     link = (rates.peak("gpu_link") if rates is not None else None) or None
     rack = rates is not None and rates.name.startswith("GB")
+    waited = context.once(beyond)[rows]
     time = np.bincount(back, dur[known], keys.shape[1])
     out = []
     for at in np.argsort(-time, kind="stable")[:MOST].tolist():
         mine = known[back == at]
         kind, size = NAMES[int(keys[0, at])], int(keys[1, at])
         inside = link if rack or size <= _MACHINE else None
-        out.append(_exchange(kind, size, sent[mine], moved[mine], dur[mine], inside))
+        out.append(_exchange(kind, size, sent[mine], moved[mine], dur[mine], waited[mine], inside))
     return out
 
 
-def _exchange(kind: str, size: int, sent: Ints, moved: Floats, dur: Ints, link: float | None) -> Exchange:
+def _exchange(
+    kind: str, size: int, sent: Ints, moved: Floats, dur: Ints, waited_ns: Ints, link: float | None
+) -> Exchange:
+    """Sum up some collectives; *waited_ns* is what each lasts beyond the exchange itself, -1 where nothing tells."""
     levels, back = coded(sent)
     back = back.ravel()
     fastest = np.array([dur[back == at].min() for at in range(len(levels))], np.float64)
     bus = np.array([moved[back == at][0] for at in range(len(levels))])
     fit = _fitted(bus, fastest)
-    exchange: Floats | None = None
-    if fit is not None:
-        exchange = fit[0] + fit[1] * moved
-    elif np.bincount(back).min() >= _ENOUGH:
-        exchange = fastest[back]
-    waited = None if exchange is None else float(np.maximum(dur - exchange, 0).sum() / dur.sum())
+    # Without a fit: by the fastest of each size, as wherever waiting is told from exchanging.
+    beside: Floats = waited_ns.astype(np.float64) if fit is None else np.maximum(dur - fit[0] - fit[1] * moved, 0)
+    known = beside >= 0
+    waited = None
+    bus_gbps = float(moved.sum() / dur.sum())
+    if dur[known].sum() >= _MOSTLY * dur.sum():
+        waited = float(beside[known].sum() / dur[known].sum())
+        bus_gbps = float(moved[known].sum() / max((dur - beside)[known].sum(), 1))
     best = float((moved / dur).max())
     return Exchange(
         kind=kind,
         group_size=size,
         count=len(sent),
         median_bytes=int(np.median(sent)),
-        bus_gbps=float(moved.sum() / dur.sum()),
+        bus_gbps=bus_gbps,
         best_gbps=best,
         latency_us=None if fit is None else fit[0] / 1e3,
         fitted_gbps=None if fit is None else 1 / fit[1],

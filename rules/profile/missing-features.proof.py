@@ -49,7 +49,7 @@ def all_of_them() -> TraceBuilder:
     return training()
 
 
-@fires(note="shapes yes, stacks yes, memory no")
+@fires(note="shapes yes, stacks yes, memory without totals")
 def a_file_of_2021_which_holds_no_totals() -> TraceBuilder:
     return training(dialect="2021")
 

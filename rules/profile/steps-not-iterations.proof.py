@@ -46,6 +46,32 @@ def steps_without_a_loader() -> TraceBuilder:
     return b
 
 
+def detected(images: int) -> TraceBuilder:
+    """Steps of one call of the zero-shot detection pipeline, which asks for three labels of each image one by one."""
+    file = "/usr/lib/python3/site-packages/transformers/pipelines/zero_shot_object_detection.py"
+    b = TraceBuilder(with_stack=True)
+    for _ in range(3):
+        with b.step():
+            for _ in range(images):
+                for label in range(3):
+                    with b.loader(us=500), b.python(f"{file}({176 if label else 164}): preprocess"):
+                        b.idle(us=400)
+                    with b.python(f"{file}(184): _forward"), b.op("aten::linear"):
+                        b.kernel("volta_sgemm_128x64_nn", us=1_000)
+                    b.sync()
+    return b
+
+
+@quiet
+def labels_of_one_image() -> TraceBuilder:
+    return detected(1)
+
+
+@fires()
+def labels_of_three_images() -> TraceBuilder:
+    return detected(3)
+
+
 @edge
 def two_batches_in_a_step(over: bool) -> TraceBuilder:
     return training(2, 2, 2) if over else training(2, 1, 1)

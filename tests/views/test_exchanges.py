@@ -63,6 +63,14 @@ def test_what_exceeds_the_fastest_of_its_size_is_waiting_for_others() -> None:
     assert found.limited_by == "late ranks"
 
 
+def test_a_few_smaller_ones_beside_them_hide_no_waiting_and_the_rate_is_that_of_the_exchange() -> None:
+    # Too few of 4 MB to tell: over the same link they take no longer than those of 8 MB, 100 us, and last 60 us.
+    (found,) = exchanges([(8_000_000, 100), *[(8_000_000, 1000)] * 4, (4_000_000, 60)])
+    assert found.waited_share == pytest.approx(4 * 900 / 4160, rel=0.01)
+    assert found.bus_gbps == pytest.approx(ALONE * 44_000_000 / 560e3, rel=0.01)
+    assert found.limited_by == "late ranks"
+
+
 def test_groups_of_more_than_a_machine_have_no_link_of_the_table() -> None:
     (found,) = exchanges(timed([400_000, 4_000_000, 40_000_000], fixed_us=40, gbps=11), ranks=64)
     assert found.link_gbps is None

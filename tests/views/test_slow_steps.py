@@ -60,3 +60,10 @@ def test_a_real_loader_in_bursts() -> None:
     assert (found.count, found.steps, found.cause) == (14, 29, "loader")
     # Of so many none is single: the headline's mean and median say that steps differ.
     assert step_time.slow(real("audited/rtx2080ti_resnet_annotated").summary) == ""
+
+
+def test_a_slow_step_is_on_a_screen_without_a_spare_line() -> None:
+    # Steps of 124.0, 126.9, 126.3, 163.5 and 124.2 ms: 57.7 ms of the fourth are the host's, 21.9 of the median.
+    screen = render("text", real("v100_resnet50_workers4"), Options(width=80)).decode()
+    assert "slow step: ProfilerStep#9 takes 164 ms (median 126 ms), 35.8 ms of it more host" in screen
+    assert screen.count("\n") <= 38

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree, spread
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints
 from advisor.regex import regex
 from advisor.timeline.calls import PYTHON
+from advisor.timeline.context import Context
 
 # Source: transformers/pipelines/zero_shot_object_detection.py. Its preprocess is a generator, which runs the image processor for
 # each candidate label, and the pipeline calls the model with each part that it yields. Other pipelines that cut their input
@@ -24,26 +25,14 @@ def parts_by_label(tree: Tree) -> Occurrences | None:
 
     The first call of a generator bears the line where it is defined, and later ones that where it goes on.
     """
-    found = {
-        code: (match["name"], int(match["line"]))
-        for code, name in enumerate(tree.context.names)
-        if "zero_shot_object_detection" in name and (match := _FUNCTION.search(name)) is not None
-    }
-    if not found:
-        return None
-    host = tree.host
-    calls = np.flatnonzero((host.group == PYTHON) & np.isin(host.name, list(found)))
-    named = np.array([found[code][0] for code in host.name[calls].tolist()])
-    lines = np.array([found[code][1] for code in host.name[calls].tolist()], np.int64)
-    called = calls[named == "_forward"]
-    prepared, lines = calls[named == "preprocess"], lines[named == "preprocess"]
+    prepared, goes_on, called = _calls(tree.context)
     if not len(prepared) or not len(called):
         return None
-    goes_on = lines > lines.min()
+    host, begins = tree.host, ~goes_on
     # Behind the last label the generator goes on once more, and ends.
     last = _next(tree, prepared, called)
     goes_on &= last >= 0
-    again, last, image = prepared[goes_on], last[goes_on], np.cumsum(lines == lines.min())[goes_on]
+    again, last, image = prepared[goes_on], last[goes_on], np.cumsum(begins)[goes_on]
     if not len(again):
         return None
     last = _with_copies(tree, last)
@@ -65,6 +54,36 @@ def parts_by_label(tree: Tree) -> Occurrences | None:
         figures={"repeats": 1 + np.bincount(image)[image]},
         details=["zero-shot object detection"] * len(again),
     )
+
+
+def only_parts(context: Context, start: Ints, end: Ints) -> Bools:
+    """Tell of stretches of the host's time in which of them a pipeline prepares further parts of an image, and begins with none."""
+    prepared, goes_on, _ = _calls(context)
+    if not len(prepared):
+        return np.zeros(len(start), np.bool_)
+    when = context.recording.host.start[prepared]
+    begun, further = (np.sort(when[chosen]) for chosen in (~goes_on, goes_on))
+    new, more = (np.searchsorted(at, end) > np.searchsorted(at, start) for at in (begun, further))
+    flags: Bools = more & ~new
+    return flags
+
+
+def _calls(context: Context) -> tuple[Ints, Bools, Ints]:
+    """Nodes of the generator that prepares, which of them go on with an image begun before, and nodes of the model's calls."""
+    found = {
+        code: (match["name"], int(match["line"]))
+        for code, name in enumerate(context.names)
+        if "zero_shot_object_detection" in name and (match := _FUNCTION.search(name)) is not None
+    }
+    if not found:
+        nothing = np.zeros(0, np.int64)
+        return nothing, np.zeros(0, np.bool_), nothing
+    host = context.recording.host
+    calls = np.flatnonzero((host.group == PYTHON) & np.isin(host.name, list(found)))
+    named = np.array([found[code][0] for code in host.name[calls].tolist()])
+    lines = np.array([found[code][1] for code in host.name[calls].tolist()], np.int64)
+    prepared, lines = calls[named == "preprocess"], lines[named == "preprocess"]
+    return prepared, lines > (lines.min() if len(lines) else 0), calls[named == "_forward"]
 
 
 def _next(tree: Tree, prepared: Ints, called: Ints) -> Ints:

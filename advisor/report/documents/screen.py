@@ -86,12 +86,15 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
         blocked,
         ends,
         slowed,
-        wrapped(step_time.slow(summary), width),
+        slow := wrapped(step_time.slow(summary), width),
         passes,
     ):
         left = most - sum(map(len, (head, lead, first, unsaid, foot)))
         first += more * (kept_forms(entries, left) == kept_forms(entries, left - len(more)))
-    head, first = _beside_kernels(analysis, width, head, first, passes)
+    head, first = _beside_kernels(analysis, width, head, first, slow, [slow])
+    # Where all passes have no room, those of a twentieth do.
+    brief = [wrapped(step_time.passes(summary, brief=True, least=least), width) for least in (None, PART)]
+    head, first = _beside_kernels(analysis, width, head, first, passes, brief)
     # For the host's time in a batch of an engine the later ones do.
     more = wrapped(batch, width)
     left = most - sum(map(len, (head, lead, first, unsaid, foot)))
@@ -145,19 +148,17 @@ def _with_operators(analysis: Analysis, width: int, entries: list[Entry], foot: 
 
 
 def _beside_kernels(
-    analysis: Analysis, width: int, head: list[Line], first: list[Line], passes: list[Line]
+    analysis: Analysis, width: int, head: list[Line], first: list[Line], whole: list[Line], forms: list[list[Line]]
 ) -> tuple[list[Line], list[Line]]:
-    """Put the passes of a training step, in short, where the smaller kinds of kernels stand, unless *first* holds them.
+    """Put the first of some *forms* that fits where the smaller kinds of kernels stand, unless *first* holds the *whole*.
 
     All is as it was where none of these kinds is small.
     """
     summary = analysis.summary
-    if not passes or first[-len(passes) :] == passes:
+    if not whole or any(first[at : at + len(whole)] == whole for at in range(len(first))):
         return head, first
     short = [*_title(analysis, width), *_state(analysis, width, rows=1)]
-    # Where all of them have no room, those of a twentieth do.
-    told = (wrapped(step_time.passes(summary, brief=True, least=least), width) for least in (None, PART))
-    brief = next((lines for lines in told if lines and len(short) + len(lines) <= len(head)), [])
+    brief = next((lines for lines in forms if lines and len(short) + len(lines) <= len(head)), [])
     row = "".join(str(piece) for line in kernels_lines(summary, width, rows=1) for piece in line)
     large = [clean(part.family) for part in summary.kernel_time if part.share >= TENTH and part.family != REST]
     fits = bool(brief) and all(name in row for name in large)
