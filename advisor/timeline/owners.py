@@ -130,7 +130,10 @@ def stopped(context: Context) -> Spans:
 
 def stopped_anywhere(context: Context) -> Spans:
     """Stretches in which a thread was stopped, and of such threads those between operators that are as far above their like."""
-    host, found, outer = context.recording.host, context.once(_nodes).stalls, context.once(_outermost)
+    host, found = context.recording.host, context.once(_nodes).stalls
+    if not len(found.node):
+        return union(found.start, found.end)
+    outer = context.once(_outermost)
     threads = distinct(host.thread[found.node]).tolist()
     apart = [stalls.between(context.recording, outer[host.thread[outer] == thread]) for thread in threads]
     start, end = ([one.start for one in apart], [one.end for one in apart])
