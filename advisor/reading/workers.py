@@ -12,7 +12,6 @@ import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,10 @@ _TRAILER, _LEAST_RATIO = 4, 4
 _HEAD = 1 << 12
 
 
-@dataclass(frozen=True)
-class Lying:
-    """A file that lies here, as it seems from outside: the bytes of its text, and whether that is packed."""
-
-    text_bytes: int
-    plain: bool
-
-
-def lying(address: str) -> Lying | None:
-    """Look at a file that may be a trace as JSON; None of what lies elsewhere, or begins otherwise. Raises OSError."""
+def lying_bytes(address: str) -> int:
+    """Estimate the text of a file that may be a trace as JSON; 0 of what lies elsewhere, or begins otherwise. Raises OSError."""
     if address == "-" or is_url(address) or not Path(address).is_file():
-        return None
+        return 0
     with Path(address).open("rb") as file:
         head = file.read(_HEAD)
     plain = not head.startswith(GZIP)
@@ -58,10 +49,10 @@ def lying(address: str) -> Lying | None:
         try:
             head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, _HEAD)
         except zlib.error:
-            return None
+            return 0
     if not head.lstrip().startswith((b"{", b"[", b"\xef\xbb\xbf")):
-        return None
-    return Lying(text_bytes(address, Path(address).stat().st_size, plain=plain), plain)
+        return 0
+    return text_bytes(address, Path(address).stat().st_size, plain=plain)
 
 
 def text_bytes(address: str, size: int, *, plain: bool) -> int:
@@ -121,20 +112,13 @@ _ahead: dict[str, list[subprocess.Popen[bytes]]] = {}
 
 def start_ahead(address: str) -> None:
     """Start the processes that are worth while for a file before anything of it is read; each finds its part by itself."""
-    found = lying(address)
-    many = count(found.text_bytes, early=True) if found is not None and found.text_bytes >= 2 * _least() else 1
-    if many < 2:
-        return
+    many = count(lying_bytes(address), early=True)
     begun = _ahead.setdefault(address, [])
     try:
         for part in range(1, many):
             begun.append(start({"file": address, "part": part, "many": many, "lead": LEAD_BYTES}))
     except OSError:
         end_ahead()
-
-
-def _least() -> int:
-    return machine.part_bytes() // _EARLY
 
 
 def ahead(address: str) -> list[subprocess.Popen[bytes]]:

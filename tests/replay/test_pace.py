@@ -102,7 +102,7 @@ def stopped_before_collectives(*, others_late: bool) -> Trace:
 
 @pytest.mark.parametrize("others_late", [True, False])
 def test_stops_of_one_rank_return_nothing_for_sure_where_others_are_late_as_well(others_late: bool) -> None:
-    """Where other ranks are late as well, they may hold a collective just as long as this one did.
+    """Other ranks that are late as well may hold a collective just as long as this one did.
 
     Where none is, no rank but this one is late: half of 5 ms a step come back at the least.
     """
@@ -356,7 +356,7 @@ def stopped_in_launches(stopped_us: int) -> Trace:
 
 
 def without_kernels(trace: Trace, *, hopeful: bool) -> Keep:
-    """What is left where all kernels go, cautiously two fifths of them."""
+    """Rest that is left where all kernels go, cautiously two fifths of them."""
     rules, graph = load([builtin_rules_dir()]), Replay(trace.context).graph
     assert graph is not None
     one = next(iter(run(trace, rules).matches.values()))
