@@ -15,7 +15,6 @@ from advisor.engine.run import Outcome, chosen, run
 from advisor.errors import TraceError
 from advisor.frames import FRAMES
 from advisor.frames.rank_waits import rank_waits
-from advisor.frames.values import records
 from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
 from advisor.ranks.rewrite import LATE, rewrite
@@ -259,7 +258,7 @@ def _trace_info(trace: Trace) -> TraceInfo:
         path=trace.path.encode("utf-8", "replace").decode("utf-8"),
         events=trace.events,
         span_ms=trace.span_ns / 1e6,
-        devices=[_device(row) for row in records(trace.frame("devices"))],
+        devices=[_device(row) for row in trace.columns("devices").records()],
         features=Features(
             **{name: name in features for name in Features.__struct_fields__}
             | {"stacks_apart": bool(trace.facts["stacks_apart"])}
@@ -293,7 +292,7 @@ def _device(row: dict[str, Any]) -> DeviceInfo:
 
 def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     facts = trace.facts
-    devices = records(trace.frame("devices"))
+    devices = trace.columns("devices").records()
     first = devices[0] if devices else {}
     samples = trace.step_samples_ns / 1e6
     ledger, extent = trace.ledger, trace.ledger.of_extent()

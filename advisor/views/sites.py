@@ -162,7 +162,7 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
     index = np.full(len(work), -1, np.int64)
     index[kernels] = np.arange(len(kernels))
     number = index[rows]
-    formats, texts = _numbered(context.kernel_dtypes)
+    formats, texts = _numbered(context.kernel_dtypes.to_numpy())
     kinds, words = _numbered(np.array([context.kernel_names[code].kind for code in work.name[kernels]], object))
     columns = {
         "cause": (cause, CAUSES),
