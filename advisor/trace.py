@@ -289,11 +289,12 @@ class Trace:
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none."""
-        if columns is not None:
-            return self.columns(name, columns).pandas()
-        if name not in self._tables:
-            self._tables[name] = self.columns(name).pandas()
-        return self._tables[name]
+        if name in self._tables:
+            return self._tables[name]
+        table = self.columns(name, columns).pandas()
+        if name in self._frames:  # a whole one
+            self._tables[name] = table
+        return table
 
     def columns(self, name: str, columns: Sequence[str] | None = None) -> Columns:
         """The same, without pandas.
