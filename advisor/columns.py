@@ -51,6 +51,11 @@ class Series:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("a column is compared by equals()")  # as arrays are, row by row, it would seem to be
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __getitem__(self, rows: Bools | Ints | slice) -> Series:
         missing = None if self.missing is None else self.missing[rows]
         return Series(self.values[rows], missing, self.words)

@@ -178,8 +178,8 @@ def _place(context: Context, frame: dict[str, Any], waits: Bools, place: tuple[s
     """Write the place (file, line, function) that *waits* have into the frame."""
     file, line, function = place
     for name, value in (("file", clean_path(file)), ("function", function)):
-        words = [*frame[name].categories, value]
-        frame[name] = context.labels(np.where(waits, len(words) - 1, frame[name].codes), words)
+        words = [*frame[name].words, value]
+        frame[name] = context.labels(np.where(waits, len(words) - 1, frame[name].values), words)
     frame["line"] = np.where(waits, line, frame["line"])
 
 
