@@ -56,6 +56,9 @@ class Series:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
     def __getitem__(self, rows: Bools | Ints | slice) -> Series:
         missing = None if self.missing is None else self.missing[rows]
         return Series(self.values[rows], missing, self.words)

@@ -291,10 +291,13 @@ class Trace:
         """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none."""
         if name in self._tables:
             return self._tables[name]
-        table = self.columns(name, columns).pandas()
-        if name in self._frames:  # a whole one
-            self._tables[name] = table
-        return table
+        found = self.columns(name, columns)
+        if found is not self._frames.get(name):  # some columns
+            return found.pandas()
+        with self._locks.setdefault(name, RLock()):
+            if name not in self._tables:
+                self._tables[name] = found.pandas()
+            return self._tables[name]
 
     def columns(self, name: str, columns: Sequence[str] | None = None) -> Columns:
         """The same, without pandas.

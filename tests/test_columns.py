@@ -39,6 +39,13 @@ def test_unknown_numbers_have_a_value_only_where_one_is_given() -> None:
     assert BYTES[np.array([0, 2])].to_numpy().tolist() == [8, 2]
     assert (BYTES.at(1), BYTES.at(3), KINDS.at(1), KINDS.at(2)) == (None, 5, None, "copy")
     assert Series(np.array([1.5, np.nan])).tolist() == [1.5, None]
+    assert (list(BYTES), list(KINDS)) == ([8, None, 2, 5], ["sgemm", None, "copy", "sgemm"])
+
+
+def test_a_column_is_not_compared_as_a_whole() -> None:
+    """As an array is, row by row, it would seem to be: and be neither equal nor unequal."""
+    with pytest.raises(TypeError, match="equals"):
+        assert KINDS == "sgemm"
 
 
 def test_words_that_no_row_has_are_left_out_in_their_order() -> None:
