@@ -302,7 +302,7 @@ class Trace:
             return as_declared(frame.table(self._context, columns), frame.schema)
         with self._locks.setdefault(name, RLock()):
             if name not in self._frames:
-                self._frames[name] = as_declared(frame.build(self._context), frame.schema)
+                self._frames[name] = as_declared(self._context.found(frame.build), frame.schema)
             return self._frames[name]
 
     def build_ahead(self, name: str) -> None:
