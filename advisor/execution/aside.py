@@ -23,7 +23,6 @@ from mmap import mmap
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from advisor.reading import machine
-from advisor.threads import Ahead
 
 if TYPE_CHECKING:
     from advisor.timeline.context import Context
@@ -53,15 +52,15 @@ def beside(trace: Trace) -> Iterator[None]:
     if machine.has_room_for_threads(trace.events) or not _is_possible() or conditions.is_open():
         yield
         return
-    _link(context)
+    with suppress(Exception):  # whoever asks for it has the error
+        _ = context.recording.work, context.kernel_names, context.ledger  # nearly all else needs them
     try:
         context.aside = Aside(context, _asked_for())
     except OSError:  # as where the system has no room for another process
         yield
         return
     try:
-        with Ahead([conditions.session]):  # to open a database takes as long as to find the facts, and no Python
-            yield
+        yield
     finally:
         context.aside.close()
         context.aside = None
@@ -70,12 +69,6 @@ def beside(trace: Trace) -> Iterator[None]:
 def _is_possible() -> bool:
     """Tell whether there is a core for another process, and no thread in this one that a fork would leave behind."""
     return sys.platform == "linux" and machine.has_cores() and threading.active_count() == 1
-
-
-def _link(context: Context) -> None:
-    """Work out what nearly all else needs, so that both processes have it."""
-    with suppress(Exception):  # whoever asks for it has the error
-        _ = context.recording.work, context.kernel_names, context.ledger
 
 
 def _asked_for() -> list[Find]:
