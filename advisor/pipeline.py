@@ -58,7 +58,25 @@ from advisor.views.startup import lead, startup_parts
 
 if TYPE_CHECKING:
     from advisor.rulebook import Rulebook
+    from advisor.timeline.context import Context
     from advisor.trace import Trace
+
+
+OF_SUMMARY: tuple[Callable[[Context], Any], ...] = (
+    first_layer,
+    host_blocked,
+    model_time,
+    batch_host,
+    operator_time,
+    host_time,
+    host_split,
+    pass_time,
+    range_time,
+    launch_rate,
+    few_kernels,
+    copy_time,
+)
+"""Figures of the summary that follow from the recording alone, and take a while in some."""
 
 
 @cache
@@ -227,6 +245,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     bare, limit_ms = trace.unprofiled, plan.limits_ms.get("limit_ms")
     known = _limits(trace, limit_ms)
     waited_ms, exchange_ms = _of_collectives(trace)
+    found = trace.context.found
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -282,19 +301,19 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=limit_ms,
         kernel_time=kernel_time(trace.context),
         short_kernels=short_kernels(trace.context),
-        operator_time=operator_time(trace.context),
-        host_time=[*host_time(trace.context), *line_time(trace)],  # of either kind of program one is empty
-        host_split=host_split(trace.context),
-        host_blocked=host_blocked(trace.context),
-        batch_host=batch_host(trace.context),
-        model_time=model_time(trace.context),
-        pass_time=pass_time(trace.context),
-        range_time=range_time(trace.context),
+        operator_time=found(operator_time),
+        host_time=[*found(host_time), *line_time(trace)],  # of either kind of program one is empty
+        host_split=found(host_split),
+        host_blocked=found(host_blocked),
+        batch_host=found(batch_host),
+        model_time=found(model_time),
+        pass_time=found(pass_time),
+        range_time=found(range_time),
         slow_steps=slow_steps(trace),
-        launch_rate=launch_rate(trace.context),
-        first_layer=first_layer(trace.context),
-        few_kernels=few_kernels(trace.context),
-        copy_time=copy_time(trace.context),
+        launch_rate=found(launch_rate),
+        first_layer=found(first_layer),
+        few_kernels=found(few_kernels),
+        copy_time=found(copy_time),
         steady_mean_ms=mean_step_ns(trace.context) / 1e6,
         lead_lost=lead_lost(trace.context),
         exchanges=exchanges(trace.context),

@@ -314,7 +314,7 @@ class Trace:
             return frame.table(self._context, columns)
         with self._locks.setdefault(name, RLock()):
             if name not in self._frames:
-                self._frames[name] = frame.build(self._context)
+                self._frames[name] = self._context.found(frame.build)
             return self._frames[name]
 
     def build_ahead(self, name: str) -> None:

@@ -264,6 +264,8 @@ def _end(code: object) -> None:
         or any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
     ):
         return
+    if (conditions := sys.modules.get("advisor.rulebook.conditions")) is not None:
+        atexit.unregister(conditions.close)  # it takes ten milliseconds, for memory that goes with the process
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and not stream.closed:

@@ -195,7 +195,15 @@ def command(
     from advisor.results.several import Several
 
     with progress(look.quiet) as say:
-        results = run(files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, progress=say.advance)
+        results = run(
+            files,
+            settings,
+            jobs=workers.jobs,
+            scheduler=workers.scheduler,
+            say=say,
+            progress=say.advance,
+            own=_owns_process(),
+        )
     _report_unread(results)
     if not results.analyses:
         return TraceError.exit_code
@@ -225,6 +233,11 @@ def _read_ahead(path: str, *, cached: bool) -> None:
     click.get_current_context().call_on_close(workers.end_ahead)
     with suppress(OSError):  # whoever reads the file says what is wrong with it
         workers.start_ahead(path)
+
+
+def _owns_process() -> bool:
+    """Tell whether nothing but this command goes on in this process."""
+    return bool(getattr(click.get_current_context().find_root().command, "ends_process", False))
 
 
 def defaults() -> Choices:

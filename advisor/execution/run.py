@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -48,26 +49,32 @@ def run(
     scheduler: str | None = None,
     say: Say = lambda _text: None,
     progress: Progress | None = None,
+    own: bool = False,
 ) -> Results:
     """Analyze the traces: a single one here; of several each on the cluster of *scheduler*, else in *jobs* processes.
 
-    The results do not depend on where; *jobs* None takes as many processes as pay. *progress* is called with the bytes that are
+    The results do not depend on where; *jobs* None takes as many processes as pay. *own* is True where this process is there for
+    nothing else: it may be forked then. *progress* is called with the bytes that are
     read of a single trace, and ``TraceError`` is raised where it cannot be; of several such a trace counts as failed. Raises
     ``UsageError`` where the cluster, or a package for an address, is missing.
     """
     if inputs.several or jobs is not None or scheduler is not None:
         return run_many(inputs, settings, Workers(jobs, scheduler, say))
-    return run_one(inputs.addresses[0], settings, say, progress)
+    return run_one(inputs.addresses[0], settings, say, progress, own=own)
 
 
-def run_one(address: str, settings: messages.Settings, say: Say, progress: Progress | None) -> Results:
-    """Analyze a single trace in this process."""
+def run_one(
+    address: str, settings: messages.Settings, say: Say, progress: Progress | None, *, own: bool = False
+) -> Results:
+    """Analyze a single trace in this process, and beside a fork of it where it is the command's *own*."""
+    from advisor.execution.aside import beside
     from advisor.trace import without_gc
 
     say(f"analyzing {remote.shown(address)}{containers.waiting(address)}")
     with without_gc():
         trace = settings.read(address, progress=progress)
-        return Results([settings.analyze(trace)], trace=trace)
+        with beside(trace) if own else nullcontext():
+            return Results([settings.analyze(trace)], trace=trace)
 
 
 class Workers(Struct, frozen=True):

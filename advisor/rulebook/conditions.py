@@ -158,16 +158,31 @@ def compile_all(requests: Sequence[Request], proven: Sequence[bool] = ()) -> lis
 _LOCK = threading.Lock()
 
 
-@cache
 def _checker() -> duckdb.DuckDBPyConnection:
+    with _OPENING:  # two threads may ask for the first time
+        return _opened()
+
+
+_OPENING = threading.Lock()
+
+
+@cache
+def _opened() -> duckdb.DuckDBPyConnection:
     # Closed before Python takes the modules apart: else DuckDB's binding now and then reports leaks on stderr.
-    atexit.register(_close)
+    atexit.register(close)
     return connect()
 
 
-def _close() -> None:
-    _checker().close()
-    _checker.cache_clear()
+def close() -> None:
+    """Close the database, where it is open; who ends the process without taking it apart need not wait for that."""
+    if is_open():
+        _opened().close()
+        _opened.cache_clear()
+
+
+def is_open() -> bool:
+    """Tell whether the database is open, which has threads of its own from then on."""
+    return bool(_opened.cache_info().currsize)
 
 
 def session() -> duckdb.DuckDBPyConnection:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,14 @@ def _room(result: object) -> int:
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
+class Aside(Protocol):
+    """Whatever works out results beside whoever asks for them."""
+
+    def take(self, find: Callable[[Context], Result]) -> Result:
+        """Return a result. Raises ``LookupError`` where it is left to whoever asks."""
+        ...
+
+
 class Context:
     """Source of all builders of frames; everything is worked out on first use."""
 
@@ -58,15 +67,23 @@ class Context:
         self._locks: dict[Callable[[Context], Any], RLock] = {}
         self._ledgers: dict[int, ledgers.Ledger] = {}
         self._of_ledgers = RLock()
+        self.aside: Aside | None = None
 
     def once(self, find: Callable[[Context], Result]) -> Result:
         """Result of *find* for this recording, worked out at the first call and kept; once also where two threads ask for it."""
         if find not in self._results:
             with self._locks.setdefault(find, RLock()):
                 if find not in self._results:
-                    self._results[find] = find(self)
+                    self._results[find] = self.found(find)
         result: Result = self._results[find]
         return result
+
+    def found(self, find: Callable[[Context], Result]) -> Result:
+        """Result of *find*, not kept: what another process has begun to work out comes from there."""
+        if self.aside is not None:
+            with suppress(LookupError):
+                return self.aside.take(find)
+        return find(self)
 
     def let_go(self) -> None:
         """Let go of large results that the rules' frames were made of: what is asked for once more is found again."""

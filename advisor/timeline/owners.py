@@ -112,7 +112,7 @@ def _whole_preparation(context: Context, node: Ints, start: Ints, end: Ints) -> 
     """
     host = context.recording.host
     flags = np.zeros(host.size, np.bool_)
-    flags[context.once(_nodes).processor] = True
+    flags[context.once(telling_nodes).processor] = True
     taken = np.minimum(host.end[node], end) - np.maximum(host.start[node], start)
     climbing = taken < _MOST_OF_IT * (end - start)
     while climbing.any():
@@ -124,13 +124,13 @@ def _whole_preparation(context: Context, node: Ints, start: Ints, end: Ints) -> 
 
 def stopped(context: Context) -> Spans:
     """Stretches in which a thread was stopped, whether the device waited meanwhile or not."""
-    found = context.once(_nodes).stalls
+    found = context.once(telling_nodes).stalls
     return union(found.start, found.end)
 
 
 def stopped_anywhere(context: Context) -> Spans:
     """Stretches in which a thread was stopped, and of such threads those between operators that are as far above their like."""
-    host, found = context.recording.host, context.once(_nodes).stalls
+    host, found = context.recording.host, context.once(telling_nodes).stalls
     if not len(found.node):
         return union(found.start, found.end)
     outer = context.once(_outermost)
@@ -144,7 +144,7 @@ def stopped_anywhere(context: Context) -> Spans:
 
 def found_stalls(context: Context) -> stalls.Stalls:
     """Return those stretches, with the call of each."""
-    return context.once(_nodes).stalls
+    return context.once(telling_nodes).stalls
 
 
 class Neighbours(Struct):
@@ -188,7 +188,7 @@ def _outermost(context: Context) -> Ints:
 def _spans(context: Context, thread: int) -> list[Spans]:
     """Time of each owner but functions, on one thread."""
     host = context.recording.host
-    known = context.once(_nodes)
+    known = context.once(telling_nodes)
 
     def time(nodes: Ints) -> Spans:
         nodes = nodes[host.thread[nodes] == thread]
@@ -238,7 +238,7 @@ class _Known(Struct):
     collective: Ints
 
 
-def _nodes(context: Context) -> _Known:
+def telling_nodes(context: Context) -> _Known:
     """Nodes that say who owns the time in them, from one pass over the distinct names."""
     host, names = context.recording.host, context.names
     python = _codes(host.name[host.group == PYTHON], len(names))

@@ -61,6 +61,11 @@ def test_an_analysis_ends_with_all_written_and_nothing_taken_apart(path: str, sc
     assert done.stderr == "at exit;"
 
 
+def test_nobody_waits_for_a_database_in_memory_to_be_closed(path: str, script: Path) -> None:
+    told = "from advisor.rulebook import conditions; conditions.close = lambda: sys.stderr.write('closed;')"
+    assert _run("analyze", path, "-q", "-f", "json", script=script, before=told).stderr == "at exit;"
+
+
 def test_its_exit_code_is_that_of_the_command(path: str, script: Path) -> None:
     done = _run("analyze", f"{path}.missing", script=script)
     assert done.returncode == 3

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import duckdb
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from advisor.rulebook import conditions
 from advisor.rulebook.conditions import (
     Condition,
     ConditionError,
@@ -25,6 +27,7 @@ from advisor.rulebook.conditions import (
     connect,
     session,
 )
+from advisor.threads import both
 
 COLUMNS = {
     "name": "VARCHAR",
@@ -330,6 +333,29 @@ def test_the_database_reaches_nothing(make: object, tmp_path: Path) -> None:
         with pytest.raises(duckdb.Error):
             connection.execute(sql).fetchall()
     assert not (tmp_path / "y.csv").exists()
+
+
+def test_two_threads_open_one_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is opened at the first question, and of many rules two threads ask theirs."""
+    opened: list[duckdb.DuckDBPyConnection] = []
+
+    def open_slowly() -> duckdb.DuckDBPyConnection:
+        Event().wait(0.05)
+        opened.append(connect())
+        return opened[-1]
+
+    conditions.close()
+    assert not conditions.is_open()
+    monkeypatch.setattr(conditions, "connect", open_slowly)
+    both(session, session, beside=True)
+    assert len(opened) == 1
+    assert conditions.is_open()
+
+
+def test_what_is_closed_is_not_opened_to_be_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions.close()
+    monkeypatch.setattr(conditions, "connect", lambda: pytest.fail("opened"))
+    conditions.close()
 
 
 def test_connect_sees_no_python_variable() -> None:

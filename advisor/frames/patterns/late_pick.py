@@ -96,12 +96,12 @@ def doubtful_picks(tree: Tree) -> Occurrences | None:
 
 
 def _picks(tree: Tree, kind: str, becomes: int) -> Occurrences | None:
-    picked = tree.context.once(_picked_late)
+    picked = tree.context.once(picked_late)
     found = [one for one in picked.found if one.size >= _LEAST and one.becomes == becomes]
     return _occurrences(tree, kind, found, picked.nodes) if found else None
 
 
-def _picked_late(context: Context) -> _Picked:
+def picked_late(context: Context) -> _Picked:
     """Search a recording for what is picked late."""
     if not context.recording.host.size:
         return _Picked([], np.zeros(0, np.int64), shaped=False)
@@ -142,7 +142,7 @@ def spent_in(context: Context, begin: Ints, end: Ints, thread: Ints) -> tuple[In
     where no shapes were recorded.
     """
     spent, user, longest = np.zeros(len(begin), np.int64), np.full(len(begin), -1, np.int64), np.zeros(len(begin))
-    host, picked = context.recording.host, context.once(_picked_late) if len(begin) else None
+    host, picked = context.recording.host, context.once(picked_late) if len(begin) else None
     if picked is None or not picked.shaped:
         return spent - 1, user
     for one in picked.found:
