@@ -33,7 +33,7 @@ FIRST = (
     "tests/studies/test_endurance.py",
 )
 # Files whose tests are independent and take minutes: one group for each folder of rules, not one for the file.
-DIVIDED = ("tests/rules/test_fixes.py", "tests/rules/test_proofs.py")
+DIVIDED = ("tests/rules/test_fixes.py", "tests/rules/test_odd_shapes.py", "tests/rules/test_proofs.py")
 # Tests make millions of objects that live as long as they: looking for cycles at each 700th is a tenth of the run.
 RARELY = (50_000, 20, 50)
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 Event = dict[str, Any]
@@ -16,6 +17,7 @@ Document = dict[str, Any]
 
 _GPU = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "gpu_user_annotation"}
 _RUNTIME = {"runtime", "cuda_runtime", "cuda_driver"}
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def read(path: str | Path) -> Document:
@@ -37,7 +39,7 @@ def read(path: str | Path) -> Document:
 
 def write(document: Document, path: Path) -> Path:
     """Write it where the advisor can read it."""
-    path.write_text(json.dumps(document, default=float))
+    path.write_bytes(_ENCODER.encode(document))
     return path
 
 
@@ -78,10 +80,11 @@ def half(document: Document, first: int, last: int) -> Document:
     for event in document["traceEvents"]:
         if category(event) in _RUNTIME:
             (launched if low <= event["ts"] < high else elsewhere).add(correlation(event))
+    known = launched | elsewhere
     for event in document["traceEvents"]:
         if "ts" not in event or event.get("ph") == "M":
             events.append(event)
-        elif on_gpu(event) and correlation(event) in launched | elsewhere:
+        elif on_gpu(event) and correlation(event) in known:
             if correlation(event) in launched:
                 events.append(event)
         elif low <= event["ts"] < high:

@@ -44,8 +44,18 @@ def checked(done: subprocess.CompletedProcess[str], code: int | None) -> subproc
 
 def advisor(*arguments: str, cwd: Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
     """Run ``advisor`` with *arguments* in *cwd*; fails where it does not end with *code*."""
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", *arguments],
+    return checked(_interpreted("advisor", *arguments, cwd=cwd), code)
+
+
+def run_module(module: str, *arguments: str, cwd: Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """Run *module*, as ``python -m`` does, in a fork of a process that has imported torch, where the system can fork."""
+    run = forked().run if hasattr(os, "fork") else _interpreted
+    return checked(run(module, *arguments, cwd=cwd), code)
+
+
+def _interpreted(module: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
         cwd=cwd,
         env=environment(),
         capture_output=True,
@@ -53,11 +63,10 @@ def advisor(*arguments: str, cwd: Path, code: int | None = 0) -> subprocess.Comp
         timeout=SECONDS,
         check=False,
     )
-    return checked(done, code)
 
 
 class Forked:
-    """A process that runs ``advisor`` in its children (``support/forked.py``), and ends with this one."""
+    """A process that runs modules in its children, as ``python -m`` does (``support/forked.py``), and ends with this one."""
 
     def __init__(self) -> None:
         command = [sys.executable, str(ROOT / "tests" / "support" / "forked.py")]
@@ -71,20 +80,20 @@ class Forked:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
-    def run(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run ``advisor`` with *words* in the folder *cwd*."""
+    def run(self, module: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run *module* with *words* in the folder *cwd*."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with NamedTemporaryFile("r") as out, NamedTemporaryFile("r") as errors:
-            task = [words, str(cwd), out.name, errors.name]
+            task = [module, words, str(cwd), out.name, errors.name]
             print(json.dumps(task), file=self._process.stdin, flush=True)
             bound = Timer(SECONDS, self.end)
             bound.start()
             code = self._process.stdout.readline()
             bound.cancel()
             said = (out.read(), errors.read())
-        assert code, f"advisor {' '.join(words)}: ended after {SECONDS:g} s\n{said}"
-        return subprocess.CompletedProcess(["advisor", *words], int(code), *said)
+        assert code, f"{module} {' '.join(words)}: ended after {SECONDS:g} s\n{said}"
+        return subprocess.CompletedProcess([module, *words], int(code), *said)
 
 
 @cache
@@ -103,6 +112,4 @@ def record_script(
     """
     (folder / "job.py").write_text(text)
     words = ("record", *options, "job.py")
-    if anew or not hasattr(os, "fork"):
-        return advisor(*words, cwd=folder, code=code)
-    return checked(forked().run(*words, cwd=folder), code)
+    return advisor(*words, cwd=folder, code=code) if anew else run_module("advisor", *words, cwd=folder, code=code)
