@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from advisor.columns import Columns
 from advisor.counting import counted
 from advisor.errors import UsageError
 from advisor.frames import FRAMES
@@ -100,7 +101,8 @@ class Trace:
         if capture is not None:
             self._recording.capture = Recording(capture, self._recording.libraries)
         self._context = Context(self._recording)
-        self._frames: dict[str, pd.DataFrame] = {}
+        self._frames: dict[str, Columns] = {}
+        self._tables: dict[str, pd.DataFrame] = {}
         self._locks: dict[str, RLock] = {}
         self._forgotten: set[str] = set()
 
@@ -286,7 +288,19 @@ class Trace:
         return self._context.once(row)
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none.
+        """A frame by name; with *columns* what it has of those, and maybe others. Raises UsageError for a name that is none."""
+        if name in self._tables:
+            return self._tables[name]
+        found = self.columns(name, columns)
+        if found is not self._frames.get(name):  # some columns
+            return found.pandas()
+        with self._locks.setdefault(name, RLock()):
+            if name not in self._tables:
+                self._tables[name] = found.pandas()
+            return self._tables[name]
+
+    def columns(self, name: str, columns: Sequence[str] | None = None) -> Columns:
+        """The same, without pandas.
 
         Whole frames are kept; a few columns of one of very many rows are not.
         """
@@ -294,30 +308,30 @@ class Trace:
             return self._frames[name]
         if name not in FRAMES:
             raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
-        from advisor.frames.values import as_declared
-
         frame = FRAMES[name]
         machine.give_back(self.events)
         if columns is not None and frame.makers is not None:
-            return as_declared(frame.table(self._context, columns), frame.schema)
+            return frame.table(self._context, columns)
         with self._locks.setdefault(name, RLock()):
             if name not in self._frames:
-                self._frames[name] = as_declared(self._context.found(frame.build), frame.schema)
+                self._frames[name] = self._context.found(frame.build)
             return self._frames[name]
 
     def build_ahead(self, name: str) -> None:
         """Build a frame that nobody has asked for."""
         if name not in self._forgotten:
-            self.frame(name)
+            self.columns(name)
 
     def forget(self, name: str) -> None:
         """Let go of a frame: where something more is asked of it, it is built again."""
         self._forgotten.add(name)
         self._frames.pop(name, None)
+        self._tables.pop(name, None)
 
     def let_go(self) -> None:
         """Let go of frames of very many rows, which few ask for behind the rules, and which are then built again."""
         self._frames = {name: table for name, table in self._frames.items() if len(table) < _MANY_ROWS}
+        self._tables = {name: table for name, table in self._tables.items() if len(table) < _MANY_ROWS}
         self._context.let_go()
 
     def query(self, sql: str) -> pd.DataFrame:
@@ -367,8 +381,8 @@ class Trace:
 
     def harness(self, frame: str) -> Bools:
         """Rows of a frame that lie in what a benchmark does around what it measures; none of the frame `steps`."""
-        table = self.frame(frame, ("start_ns", "dur_ns"))
-        if frame == "steps" or not {"start_ns", "dur_ns"} <= set(table.columns):
+        table = self.columns(frame, ("start_ns", "dur_ns"))
+        if frame == "steps" or not {"start_ns", "dur_ns"} <= set(table):
             return np.zeros(len(table), np.bool_)
         start = table["start_ns"].to_numpy(np.int64)
         return mostly(self._context, start, start + table["dur_ns"].to_numpy(np.int64))

@@ -25,7 +25,7 @@ from support.pftrace import encode  # noqa: E402
 
 NAMES = ("h100_owlv2_large",)  # of a short one, Python's start is all of the time
 BUDGET = 4.0
-IMPORTS = "import sys, advisor, advisor.pipeline, advisor.reading.pftrace, pandas, duckdb, numpy, msgspec"
+IMPORTS = "import sys, advisor, advisor.pipeline, advisor.reading.pftrace, duckdb, numpy, msgspec"
 READ = f"{IMPORTS}; print(advisor.read(sys.argv[1]).events)"
 ANALYZE = "-m", "advisor", "analyze", "-f", "json", "-o", os.devnull
 

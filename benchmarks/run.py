@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-IMPORTS = "import pandas, numpy, duckdb, msgspec, click, isal.isal_zlib"
+IMPORTS = "import numpy, duckdb, msgspec, click, isal.isal_zlib"
 READING = """
 import sys, time, gc
 from advisor.reading import stream
@@ -34,7 +34,7 @@ print(recorded.size / best[2] / 1e6)
 """
 STAGES = """
 import sys, time
-import pandas, numpy, duckdb, msgspec
+import numpy, duckdb, msgspec
 import advisor.pipeline, advisor.trace
 from advisor import rulebook
 from advisor.engine.run import run
@@ -142,7 +142,7 @@ def main() -> None:
     python = sys.executable
     trace = Path(options.traces) / "h100_owlv2_large.json.gz"
     imports, peak = measure([python, "-c", IMPORTS], options.runs)
-    show("python -c 'import pandas, duckdb, ...'", imports, peak, "beside")
+    show("python -c 'import numpy, duckdb, ...'", imports, peak, "beside")
     bare, peak = measure([python, "-c", "pass"], options.runs)
     show("python -c pass", bare, peak, "beside")
     walls, peak = measure([python, "-m", "advisor", "--help"], options.runs)

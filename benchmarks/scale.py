@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-IMPORTS = "import pandas, numpy, duckdb, msgspec, click, isal.isal_zlib, advisor.pipeline, advisor.trace"
+IMPORTS = "import numpy, duckdb, msgspec, click, isal.isal_zlib, advisor.pipeline, advisor.trace"
 START = """
 import sys, time
-import pandas, numpy, duckdb, msgspec
+import numpy, duckdb, msgspec
 import advisor.trace
 start = time.perf_counter()
 trace = advisor.trace.read(sys.argv[1], cache=True)

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from advisor.frames.values import plain_list
-from advisor.intervals import Bools
+from advisor.columns import Columns, Series
 from advisor.regex import regex
 
 LEAST_ROWS = 300
@@ -27,8 +25,8 @@ Ask = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
 
 
 def answered(
-    frame: pd.DataFrame, questions: Sequence[tuple[str, tuple[str, ...]]], ask: Ask
-) -> tuple[list[tuple[str, tuple[str, ...]]], dict[str, Bools]]:
+    frame: Columns, questions: Sequence[tuple[str, tuple[str, ...]]], ask: Ask
+) -> tuple[list[tuple[str, tuple[str, ...]]], dict[str, Series]]:
     """Return the *questions*, each SQL and its columns, with what they ask of texts as columns of yes and no; and these columns.
 
     *ask* runs a query with parameters.
@@ -39,19 +37,18 @@ def answered(
     for sql, _ in questions:
         for match in _CALL.finditer(sql):
             column = match[str(match.lastgroup)]
-            if column in frame and isinstance(frame[column].dtype, pd.CategoricalDtype):
+            if column in frame and frame[column].is_text:
                 calls.setdefault(column, {})[match[0]] = None
     names: dict[str, str] = {}
-    columns: dict[str, Any] = {}
+    columns: dict[str, Series] = {}
     for column, asked in calls.items():
-        values = frame[column].array
-        if len(values.categories) * 4 > len(frame):
+        texts = [*(frame[column].words or ()), None]  # the code of a missing value is -1, the last
+        if len(texts) * 4 > len(frame):
             continue
-        texts = [*plain_list(values.categories.tolist()), None]  # the code of a missing value is -1, the last
         answers = ask(f'SELECT {", ".join(asked)} FROM (SELECT unnest(CAST(? AS VARCHAR[])) AS "{column}")', [texts])
         for call, told in zip(asked, zip(*answers, strict=True), strict=True):
             names[call] = f"asked_{len(names)}"
-            columns[names[call]] = _column(told, np.asarray(values.codes))
+            columns[names[call]] = _column(told, frame[column].values)
     replaced = [
         _CALL.sub(lambda match: f'"{names[match[0]]}"' if match[0] in names else match[0], sql) for sql, _ in questions
     ]
@@ -61,8 +58,8 @@ def answered(
     ], columns
 
 
-def _column(told: Sequence[bool | None], codes: Any) -> Any:
+def _column(told: Sequence[bool | None], codes: Any) -> Series:
     unknown = np.array([answer is None for answer in told], np.bool_)
     holds = np.array([bool(answer) for answer in told], np.bool_)[codes]
     missing = unknown[codes]
-    return pd.arrays.BooleanArray(holds, missing) if missing.any() else holds
+    return Series(holds, missing if missing.any() else None)

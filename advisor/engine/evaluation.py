@@ -12,14 +12,13 @@ from typing import Any, Protocol, TypeVar
 
 import duckdb
 import numpy as np
-import pandas as pd
 from msgspec import Struct
 
+from advisor.columns import Columns, Series
 from advisor.engine.categories import answered
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
-from advisor.frames.values import assembled, joined, plain_list, records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
@@ -45,7 +44,7 @@ Key = TypeVar("Key", bound=Hashable)
 class Frames(Protocol):
     """Whatever has frames by name."""
 
-    def frame(self, name: str, columns: Sequence[str] | None = None, /) -> pd.DataFrame: ...
+    def columns(self, name: str, columns: Sequence[str] | None = None, /) -> Columns: ...
 
 
 class Question(Struct, frozen=True):
@@ -64,7 +63,7 @@ class Evaluator:
         self._connection = session()
         self._watch = Watch(self._connection)
         self._left_s = TOTAL_SECONDS
-        self._tables: dict[str, tuple[pd.DataFrame, frozenset[str]]] = {}
+        self._tables: dict[str, tuple[Columns, frozenset[str]]] = {}
         """By name of a frame what was asked for so far, and which columns that were."""
         self._failed: dict[str, Exception] = {}
         self._rows: dict[str, Mapping[str, Any] | Exception | None] = {}
@@ -80,7 +79,7 @@ class Evaluator:
         # Questions that call themselves hold this, and no collector runs while a trace is analyzed.
         self._tables.clear()
 
-    def frame(self, name: str, columns: Sequence[str] | None = None, cost: Ints | None = None) -> pd.DataFrame:
+    def frame(self, name: str, columns: Sequence[str] | None = None, cost: Ints | None = None) -> Columns:
         """A frame of the trace, or what it has of some *columns*; with another *cost* of its rows in ns where that is given.
 
         One that cannot be built fails each time, without being built again.
@@ -91,13 +90,17 @@ class Evaluator:
         known, had = self._tables.get(name, (None, frozenset()))
         if known is None or not asked <= had:
             try:
-                table = self._trace.frame(name, sorted(asked - had))
+                table = self._trace.columns(name, sorted(asked - had))
             except Exception as error:
                 self._failed[name] = error  # a frame that fails is the verdict of its rules, not the end
                 raise
-            known = table if known is None or set(known) <= set(table) else joined(known, table)
+            known = (
+                table
+                if known is None or set(known) <= set(table)
+                else known.with_columns({one: table[one] for one in table})
+            )
             self._tables[name] = known, had | asked
-        return known if cost is None else known.assign(cost_ns=cost)
+        return known if cost is None else known.with_columns({"cost_ns": cost})
 
     def let_go(self, name: str) -> None:
         """Let go of a frame that nothing more is asked of: where something is all the same, it is built again."""
@@ -111,10 +114,10 @@ class Evaluator:
         known, had = self._tables.get(name, (None, frozenset()))
         if known is None or len(known) < MANY_ROWS:
             return False
-        left = [str(column) for column in known if column in columns]
+        left = [column for column in known if column in columns]
         # A frame that is built as one had all that there is of them.
         whole = frozenset(columns)
-        self._tables[name] = assembled(known, left), whole if FRAMES[name].makers is None else had & whole
+        self._tables[name] = known.pick(left), whole if FRAMES[name].makers is None else had & whole
         return True
 
     def row(self, name: str) -> Mapping[str, Any] | None:
@@ -133,7 +136,7 @@ class Evaluator:
         if name == "trace" and (facts := getattr(self._trace, "facts", None)) is not None:
             found: Mapping[str, Any] = facts  # of a recording, without a frame of a hundred and fifty columns
             return found
-        return records(self.frame(name))[0] if len(self.frame(name, ())) == 1 else None
+        return self.frame(name).records()[0] if len(self.frame(name, ())) == 1 else None
 
     def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
         """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
@@ -150,9 +153,7 @@ class Evaluator:
 
         return _answers({key: Question(where.sql, where.columns) for key, where in wheres.items()}, run)
 
-    def _of_texts(
-        self, frame: pd.DataFrame, questions: Sequence[Question]
-    ) -> tuple[Sequence[Question], dict[str, Bools]]:
+    def _of_texts(self, frame: Columns, questions: Sequence[Question]) -> tuple[Sequence[Question], dict[str, Series]]:
         """Put what *questions* ask of texts into columns: of each text once, where that works out."""
         try:
             short, columns = answered(frame, [(one.sql, one.columns) for one in questions], self._of_values)
@@ -209,14 +210,9 @@ class Evaluator:
         also += ["linked"] if FRAMES[name].unlinked and any("op" in item.columns for item in items) else []
         columns = _columns(questions, also)
         frame = self.frame(name, columns, cost)
-        chosen = frame.loc[rows, columns or [str(frame.columns[0])]]
-        for column in chosen.columns:
-            if isinstance(chosen[column].dtype, pd.CategoricalDtype):
-                # DuckDB makes a type of all categories; a few rows need a few of thousands.
-                chosen = chosen.assign(**{column: chosen[column].cat.remove_unused_categories()})
-        if "op" in chosen:
-            recorded = bool(frame["op"].notna().any())
-            chosen = chosen.assign(op=_label_ops(name, chosen) if recorded else chosen["op"])
+        chosen = frame.rows(rows, columns or frame.names[:1])
+        if "op" in chosen and bool(frame["op"].notna().any()):
+            chosen = chosen.with_columns({"op": _label_ops(name, chosen)})
         groups = ", ".join(str(place) for place, item in enumerate(items, 1) if not item.aggregate)
         order = [f'sum("{weight}") DESC'] if weight else []
         order += ["count(*) DESC", *([groups] if groups else [])]
@@ -240,7 +236,7 @@ class Evaluator:
         mean = Question(f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)', weight.columns)
         columns = _columns([mean], ["cost_ns"])
         frame = self.frame(name, columns, cost)
-        chosen = frame.loc[rows, [column for column in columns if column in frame]]
+        chosen = frame.rows(rows, [column for column in columns if column in frame])
         ((answer,),) = self._query(name, chosen, [mean], also=["cost_ns"])
         return None if answer is None else float(answer)
 
@@ -250,11 +246,11 @@ class Evaluator:
         Where there are settings; raises what DuckDB raises.
         """
         settings, trace = self.frame("settings"), self.frame("trace")
-        if settings.empty:
+        if not len(settings):
             return []
         names = [name for name in _columns(questions, ()) if name not in settings]
-        both = settings.assign(**{name: trace[name].iloc[0] for name in names})
-        return list(zip(records(settings), map(list, self._query("settings", both, questions)), strict=True))
+        both = settings.with_columns({name: trace[name][np.zeros(len(settings), np.int64)] for name in names})
+        return list(zip(settings.records(), map(list, self._query("settings", both, questions)), strict=True))
 
     def weight(self, name: str, rows: Bools) -> str | None:
         """The column that says how much a row matters: what it costs, else how long it is; None where neither is known."""
@@ -267,12 +263,12 @@ class Evaluator:
     def _query(
         self,
         name: str,
-        frame: pd.DataFrame,
+        frame: Columns,
         questions: Sequence[Question],
         fetch: Callable[[duckdb.DuckDBPyConnection], Any] = duckdb.DuckDBPyConnection.fetchall,
         *,
         also: Sequence[str] = (),
-        rows: Mapping[str, Bools] | None = None,
+        rows: Mapping[str, Bools | Series] | None = None,
         tail: str = "",
     ) -> Any:
         """Put all questions to the frame as columns c0, c1, ... of one query."""
@@ -284,17 +280,23 @@ class Evaluator:
         items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
         carried = columns or [next(column for column in types if column in frame)]
         if len(frame) * (len(carried) + len(rows or ())) <= _FEW:
-            lists = {column: (types[column], plain_list(frame[column].tolist())) for column in carried}
+            lists = {column: (types[column], frame[column].tolist()) for column in carried}
             lists |= {mask: ("BOOLEAN", holds.tolist()) for mask, holds in (rows or {}).items()}
             given = ", ".join(f'unnest(CAST(? AS {kind}[])) AS "{column}"' for column, (kind, _) in lists.items())
             return self._ask(
                 f"SELECT {items} FROM (SELECT {given}) {tail}", fetch, [values for _, values in lists.values()]
             )
-        casts = [f'CAST("{column}" AS {types[column]}) AS "{column}"' for column in carried]
-        casts += [f'"{mask}"' for mask in rows or ()]
-        self._connection.register("rows", frame[carried].assign(**(rows or {})))
+        casts, arrays, words = [], dict[str, Any](), list[tuple[str, ...]]()
+        for column, values in frame.pick(carried).with_columns(rows or {}).items():
+            arrays[column] = values.masked()
+            source = f'"{column}"'
+            if values.words is not None:
+                source = f"list_extract(CAST(? AS VARCHAR[]), {source} + 1)"  # 0, of what is missing, is NULL
+                words.append(values.words)
+            casts.append(f'CAST({source} AS {types.get(column, "BOOLEAN")}) AS "{column}"')
+        self._connection.register("rows", arrays)
         try:
-            return self._ask(f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}", fetch)
+            return self._ask(f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}", fetch, words)
         finally:
             self._connection.unregister("rows")
 
@@ -338,13 +340,12 @@ def _all(answers: Sequence[bool | Exception | None]) -> bool | Exception | None:
     return failed if failed is not None or None in answers else True
 
 
-def _label_ops(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:
+def _label_ops(name: str, chosen: Columns) -> Series:
     """Operators in words: where there is none, why there is none, as far as the frame knows."""
-    op, frame = chosen["op"].astype(object), FRAMES[name]
-    missing = op.isna().to_numpy()
+    op, frame = chosen["op"], FRAMES[name]
     if frame.unlinked:
-        op = op.mask(missing & ~chosen["linked"].to_numpy(np.bool_), frame.unlinked)
-    return op.mask(op.isna().to_numpy(), frame.no_op) if frame.no_op else op
+        op = op.replaced(op.isna() & ~chosen["linked"].to_numpy(np.bool_), frame.unlinked)
+    return op.replaced(op.isna(), frame.no_op) if frame.no_op else op
 
 
 def _columns(questions: Sequence[Question], also: Sequence[str]) -> list[str]:

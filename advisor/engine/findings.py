@@ -78,7 +78,7 @@ class Findings:
     def once_ns(self, frame: str, rows: Bools) -> int:
         """Return how long rows take that are start-up, all of them; 0 where any is not."""
         table = self.state.evaluator.frame(frame, ("start_ns", "dur_ns"))
-        if not {"start_ns", "dur_ns"} <= set(table.columns):
+        if not {"start_ns", "dur_ns"} <= set(table):
             return 0
         start, dur = (table[name][rows].to_numpy(np.int64) for name in ("start_ns", "dur_ns"))
         once = covered(self.state.trace.ledger.spans("startup"), start, start + dur)

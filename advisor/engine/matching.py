@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.engine.evaluation import Question
 from advisor.engine.places import COLUMNS
 from advisor.engine.state import State
@@ -77,7 +77,7 @@ class Matching:
             if f"'{word}'" in sql or "'" not in sql
         }
 
-    def counted(self, table: pd.DataFrame) -> Bools:
+    def counted(self, table: Columns) -> Bools:
         """Rows in the steps that figures speak of; all rows of a trace or a frame without steps."""
         if not self.state.trace.step_count or "step" not in table:
             return np.ones(len(table), np.bool_)

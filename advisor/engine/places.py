@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from advisor.intervals import Bools, Ints
+from advisor.columns import Columns, Series
+from advisor.intervals import Bools, Ints, alike, coded
 from advisor.results.analysis import Place, Through
 
 PLACES = 3
@@ -28,7 +28,7 @@ COLUMNS = (*_LINE, *_AROUND)
 _ROOM = 2**62
 
 
-def places(frame: pd.DataFrame, rows: Bools, weight: str | None, most: int = PLACES) -> list[Place]:
+def places(frame: Columns, rows: Bools, weight: str | None, most: int = PLACES) -> list[Place]:
     """The heaviest places of some rows, at most so many, each with its share of their *weight* (a column; None: of rows).
 
     What carries under 1 % is left out: where most of the time has no place, the little that has one would mislead.
@@ -36,11 +36,11 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None, most: int = PLA
     A place is a line of the user's, with what most of its weight has in common; where no line is known, it is the
     library frame, module and operator.
     """
-    if not rows.any() or not set(COLUMNS) <= set(frame.columns):
+    if not rows.any() or not set(COLUMNS) <= set(frame):
         return []
-    part = frame.loc[rows, list(COLUMNS)]
-    codes = {name: _codes(part[name]) for name in part.columns}
-    codes["line"][part["line"].fillna(-1).to_numpy() < 0] = -1
+    part = frame.rows(rows, COLUMNS)
+    codes = {name: _codes(part[name]) for name in part}
+    codes["line"][part["line"].to_numpy(np.int64, na_value=-1) < 0] = -1
     weights = np.ones(len(part)) if weight is None else np.maximum(frame[weight].to_numpy()[rows], 0).astype(np.float64)
     located = codes["file"] >= 0
     group = _combine(
@@ -77,7 +77,7 @@ class Surroundings(Protocol):
 
 
 def surrounded(
-    found: list[Place], trace: Surroundings, frame: str, table: pd.DataFrame, rows: Bools, weight: str | None
+    found: list[Place], trace: Surroundings, frame: str, table: Columns, rows: Bools, weight: str | None
 ) -> list[Place]:
     """The places, and of those of which the operator alone is known what is around it.
 
@@ -91,7 +91,7 @@ def surrounded(
             return [msgspec.structs.replace(found[0], op=name, share=share) for name, share in parts[:PLACES]]
     for at, place in enumerate(found):
         if place.op is not None and _bare(place):
-            members = rows & (table["op"] == place.op).to_numpy(np.bool_, na_value=False)
+            members = rows & table["op"].equals(place.op)
             around = trace.around(frame, members, each[members], place.op)
             found[at] = msgspec.structs.replace(place, around=around)
     return found
@@ -102,7 +102,7 @@ def _bare(place: Place) -> bool:
     return place.op is not None and not (place.file or place.library or place.module)
 
 
-def _through(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> list[Through]:
+def _through(column: Series, codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> list[Through]:
     """A library's lines with a part of the members' weight each, the heaviest first; none where they hold little."""
     totals = np.bincount(codes[members] + 1, weights[members])
     shares = totals / max(float(totals.sum()), 1.0)
@@ -110,17 +110,17 @@ def _through(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.N
     chosen = [code for code in np.argsort(-shares, kind="stable")[:PLACES].tolist() if shares[code] >= PART]
     rows = np.flatnonzero(members)
     first = {code: rows[np.flatnonzero(codes[rows] == code - 1)[0]] for code in chosen}
-    return [Through(library=str(column.iloc[int(first[code])]), share=float(shares[code])) for code in chosen]
+    return [Through(library=str(column.at(int(first[code]))), share=float(shares[code])) for code in chosen]
 
 
-def _within(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> str | None:
+def _within(column: Series, codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> str | None:
     """The path that the modules of nearly all of the members' weight begin with, or None."""
     totals: dict[str, float] = {}
     found, first = np.unique(codes[members], return_index=True)
     sums = np.bincount(codes[members] + 1, weights[members])
     rows = np.flatnonzero(members)[first]
     for code, row in zip(found.tolist(), rows.tolist(), strict=True):
-        path = str(column.iloc[row]) if code >= 0 else ""
+        path = str(column.at(row)) if code >= 0 else ""
         parts = path.split("/") if path else []
         for depth in range(1, len(parts) + 1):
             around = "/".join(parts[:depth])
@@ -129,11 +129,11 @@ def _within(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.ND
     return max(common, key=lambda path: path.count("/"), default=None)
 
 
-def _codes(column: pd.Series[Any]) -> Ints:
+def _codes(column: Series) -> Ints:
     """A number for each value of a column, -1 where it is missing."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy().astype(np.int64)
-    return pd.factorize(column)[0].astype(np.int64)
+    if column.is_text:
+        return column.values.astype(np.int64)
+    return np.where(column.isna(), -1, coded(column.values)[1])
 
 
 def _combine(columns: Sequence[Ints], length: int) -> Ints:
@@ -142,18 +142,20 @@ def _combine(columns: Sequence[Ints], length: int) -> Ints:
     for codes in columns:
         width = int(codes.max()) + 2
         if size > _ROOM // width:
-            key = pd.factorize(key)[0].astype(np.int64)
+            key = coded(key)[1]
             size = int(key.max()) + 1
         key, size = key * width + codes + 1, size * width
-    return pd.factorize(key)[0].astype(np.int64)
+    first, group = alike(key)
+    place = np.zeros(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return place[group]
 
 
-def _common(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> Any:
+def _common(column: Series, codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> Any:
     """The value that holds nearly all of the members' weight, or None: it stands beside the share of the whole."""
     inside = codes[members]
     totals = np.bincount(inside + 1, weights[members])
     code = int(totals.argmax()) - 1
     if code < 0 or totals[code + 1] < ALIKE * totals.sum():
         return None
-    value = column.iloc[int(np.flatnonzero(members & (codes == code))[0])]
-    return value if not isinstance(value, str) else str(value)
+    return column.at(int(np.flatnonzero(members & (codes == code))[0]))

@@ -124,7 +124,7 @@ def run_many(inputs: Inputs, settings: messages.Settings, workers: Workers) -> R
 
 def _together(results: list[messages.Result], settings: messages.Settings) -> tuple[list[Analysis], Across | None]:
     """Combine the *results* of all traces, and let go of them."""
-    from advisor.pipeline import combine  # once those who read are gone
+    from advisor.combining import combine  # once those who read are gone
     from advisor.ranks.digest import Digest
 
     sharing = _Sharing()
@@ -137,7 +137,7 @@ def _together(results: list[messages.Result], settings: messages.Settings) -> tu
 
 def _view(results: Results, addresses: Sequence[str], settings: messages.Settings, workers: Workers) -> None:
     """Add the views of the traces that are shown at length: they are read once more, now that it is known which they are."""
-    from advisor.ranks.summary import at_length
+    from advisor.ranks.at_length import at_length
 
     shown = at_length(results.analyses, results.across)
     workers.say(f"drawing {len(shown)} of {len(addresses):,} traces")

@@ -8,7 +8,6 @@ import msgspec
 
 from advisor.errors import NotATrace, TraceError
 from advisor.execution.messages import Result, Settings, pack
-from advisor.ranks.digest import digest
 from advisor.reading.remote import public
 from advisor.results.version import __version__
 from advisor.trace import without_gc
@@ -22,6 +21,8 @@ def work(address: str, settings: bytes, name: str = "") -> bytes:
 def _result(address: str, settings: Settings, name: str) -> Result:
     if settings.version != __version__:
         return Result()
+    from advisor.ranks.digest import digest
+
     try:
         trace = settings.read(address, source=name)
         with without_gc():

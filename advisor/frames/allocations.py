@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.frame import COUNT, MEGABYTES, Frame
 from advisor.frames.schema import COMMON, Schema, integer
 from advisor.intervals import distinct
@@ -26,7 +26,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     events, host = context.once(instants), context.recording.host
     when, zero = events["start_ns"], np.zeros(len(events["start_ns"]), np.int64)
@@ -40,9 +40,9 @@ def build(context: Context) -> pd.DataFrame:
         "bytes": events["bytes"],
         "address": events["address"],
         "allocated_bytes": context.known(allocated),
-        "reserved_bytes": pd.arrays.IntegerArray(reserved.copy(), (allocated < 0) | (reserved < 0)),
+        "reserved_bytes": Series(reserved.copy(), (allocated < 0) | (reserved < 0)),
     }
-    return pd.DataFrame(frame | lifetimes(context))
+    return Columns(frame | lifetimes(context))
 
 
 FRAME = Frame(SCHEMA, build, evidence=("op", COUNT, MEGABYTES), timeless=True)

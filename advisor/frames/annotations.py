@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, Frame, Rows
 from advisor.frames.ops import launched_inside
 from advisor.frames.schema import COMMON, Schema, integer, text
@@ -32,7 +32,7 @@ def nodes(context: Context) -> Ints:
     return found[np.argsort(host.start[found], kind="stable")]
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame. Its rows lie in one another, and cost nothing: what runs in them owns the time."""
     host, rows = context.recording.host, context.once(nodes)
     time, count = launched_inside(context)
@@ -43,7 +43,7 @@ def build(context: Context) -> pd.DataFrame:
         "kernel_count": count[rows].astype(np.int64),
         "depth": context.depth(host.group == ANNOTATION)[rows],
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 FRAME = Frame(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.frame import COUNT, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 
@@ -61,12 +61,12 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def empty() -> pd.DataFrame:
+def empty() -> Columns:
     """The columns, and no rows."""
     blank = {"BOOLEAN": np.bool_, "DOUBLE": np.float64, "BIGINT": np.int64}
-    return pd.DataFrame(
+    return Columns(
         {
-            column.name: pd.Categorical([]) if column.type == "VARCHAR" else np.zeros(0, blank[column.type])
+            column.name: Series.texts([]) if column.type == "VARCHAR" else np.zeros(0, blank[column.type])
             for column in SCHEMA.columns
         }
     )

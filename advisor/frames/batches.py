@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.frame import COUNT, Frame, Rows
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, union
@@ -89,8 +89,9 @@ def _of_drafts(context: Context, drafts: Bools) -> dict[str, object]:
     """Columns on what drafting is worth, of the work that drafts."""
     weighed = context.once(speculation)
 
-    def column(value: float) -> object:
-        return pd.array(np.where(drafts, value, np.nan), dtype="Float64")
+    def column(value: float) -> Series:
+        values = np.where(drafts, value, np.nan)
+        return Series(values, np.isnan(values))
 
     if weighed is None:
         nothing = column(np.nan)
@@ -135,7 +136,7 @@ def _between(context: Context, found: Batches, batch: Ints, start: Ints, dur: In
     return out
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     found, host = context.once(batches), context.recording.host
     node, gpu = found.node, _on_gpu(context, found)
@@ -158,7 +159,7 @@ def build(context: Context) -> pd.DataFrame:
         "usual_ns": context.known(np.full(len(node), usual)),
         "waiting": context.known(_waiting(found)),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def _on_gpu(context: Context, found: Batches) -> Ints:

@@ -6,8 +6,8 @@ A group of one rank runs no kernel, gloo runs none, and recordings of the host a
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.collectives import NAMES, kind
 from advisor.frames.frame import COUNT, MEGABYTES, Frame, Rows
 from advisor.frames.message_sizes import group_sizes, messages
@@ -43,7 +43,7 @@ def nodes(context: Context) -> Ints:
     return found[np.argsort(context.recording.host.start[found], kind="stable")]
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame. Its rows cost nothing: the kernels of `collectives` own the device's time."""
     host, texts, rows = context.recording.host, context.recording.recorded.texts, context.once(nodes)
     called = context.op_column(rows, "collective")
@@ -54,7 +54,7 @@ def build(context: Context) -> pd.DataFrame:
         "name": context.labels(called, texts),
         "kind": context.labels(np.array([kind(texts[code]) for code in called.tolist()], np.int64), [*NAMES, "other"]),
         "bytes": context.known(sent),
-        "dtype": pd.Categorical(dtype, categories=sorted({word for word in dtype if word is not None})),
+        "dtype": Series.texts(dtype),
         "group_name": context.labels(context.op_column(rows, "group_name"), texts),
         "group_ranks": context.labels(context.op_column(rows, "group_ranks"), texts),
         "group_size": context.known(group_sizes(context, rows)),
@@ -62,7 +62,7 @@ def build(context: Context) -> pd.DataFrame:
         "gpu_ns": time[rows],
         "kernel_count": count[rows].astype(np.int64),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 FRAME = Frame(

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames import uneven_batches
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.kernels import exposed
@@ -134,7 +134,7 @@ def communication(context: Context) -> Ints:
     return np.flatnonzero(context.recording.work.communication)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     work, rows = context.recording.work, communication(context)
     launch = work.launch[rows]
@@ -148,7 +148,7 @@ def build(context: Context) -> pd.DataFrame:
         "kind": context.labels(codes, [*NAMES, "other"]),
         "bytes": context.known(sent),
         "size": context.labels(np.where(sent < 0, -1, np.searchsorted(_FROM, sent, side="right")), _MAGNITUDES),
-        "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
+        "dtype": Series.texts(dtype),
         "group_name": context.labels(context.op_column(teller, "group_name"), texts),
         "group_ranks": context.labels(context.op_column(teller, "group_ranks"), texts),
         "group_size": context.known(sizes),
@@ -176,7 +176,7 @@ def build(context: Context) -> pd.DataFrame:
         "of_activations": _of_activations(context.op_column(teller, "group_name"), codes, sent, phase),
         "computed_ns": np.full(len(rows), context.ledger.of_extent()["compute"]),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def leading(context: Context) -> str | None:
@@ -249,7 +249,7 @@ def staged(context: Context) -> Staged:
     return Staged(between, meets(context, groups, sizes) & all_wait & ~between)
 
 
-def _peers(context: Context, rows: Ints) -> pd.Categorical:
+def _peers(context: Context, rows: Ints) -> Series:
     """Ranks that each row exchanges a message with, where it does with single ones."""
     found = context.once(peers)
     others: dict[int, set[int]] = {}
@@ -257,7 +257,7 @@ def _peers(context: Context, rows: Ints) -> pd.Categorical:
         if work >= 0 and rank >= 0:
             others.setdefault(work, set()).add(rank)
     words = [", ".join(map(str, sorted(others[work]))) if work in others else None for work in rows.tolist()]
-    return pd.Categorical(words, categories=sorted({word for word in words if word is not None}))
+    return Series.texts(words)
 
 
 def on_the_bus(codes: Ints, sent: Ints, sizes: Ints) -> Floats:

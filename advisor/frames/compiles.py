@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union, without
@@ -181,7 +181,7 @@ def breaks_each(context: Context) -> float | None:
     return int(breaks.sum()) / context.recording.step_count
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     if not context.recording.has_host or not context.recording.host.size:
         return _empty(context)
@@ -199,15 +199,15 @@ def build(context: Context) -> pd.DataFrame:
         "reason": context.labels(rows.reasons(), context.names),
         "backward": context.phases(rows.node) == BACKWARD,
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
-def _empty(context: Context) -> pd.DataFrame:
+def _empty(context: Context) -> Columns:
     frame = context.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
     frame |= dict.fromkeys(("kind", "region", "reason"), context.labels(_NONE, KINDS))
     frame |= {"recompiles": context.known(_NONE), "idle_ns": _NONE}
     frame |= dict.fromkeys(("bounded", "backward"), np.zeros(0, np.bool_))
-    return pd.DataFrame(frame)[SCHEMA.names()]
+    return Columns(frame).pick(SCHEMA.names())
 
 
 def _claims(context: Context, mask: Bools) -> Ints:

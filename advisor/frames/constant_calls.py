@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
@@ -29,7 +29,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, entries = context.recording.host, _entries(context)
     chosen, at = context.once(_found)
@@ -42,7 +42,7 @@ def build(context: Context) -> pd.DataFrame:
         "calls": np.array([entry.calls for entry in entries], np.int64)[at],
         "constant_share": np.array([entry.share for entry in entries], np.float64)[at],
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _entries(context: Context) -> Sequence[Constant]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, covered, distinct, fetch, starts_run
@@ -105,7 +105,7 @@ def link_rate(context: Context) -> float | None:
     return float(size[large].sum() / spent) if spent else None
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     recording = context.recording
     work, rows = recording.work, transfers(context)
@@ -139,7 +139,7 @@ def build(context: Context) -> pd.DataFrame:
     np.add.at(cost, at, context.ledger.cost(len(syncs.start), "blocking_copy")[waited])
     frame = context.common_of_work(rows, cost)
 
-    def word(part: int) -> pd.Categorical:
+    def word(part: int) -> Series:
         return context.labels(inverse, [fact[part] for fact in facts])
 
     frame |= {
@@ -160,7 +160,7 @@ def build(context: Context) -> pd.DataFrame:
         "leads": _leads(context, rows),
     }
     frame["launched_step"] = _launched_step(context, launch, np.asarray(frame["step"], np.int64))
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def _launched_step(context: Context, launch: Ints, step: Ints) -> Ints:

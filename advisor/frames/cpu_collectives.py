@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames import uneven_batches
 from advisor.frames.collectives import NAMES, kind
 from advisor.frames.cpu_messages import nodes, runs
@@ -39,7 +39,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame. Each moment that the main thread waits is the collective's that has been in flight the longest."""
     host, rows = context.recording.host, context.once(nodes)
     segments, row = context.once(parts)
@@ -58,7 +58,7 @@ def build(context: Context) -> pd.DataFrame:
         "kind": context.labels(codes, [*NAMES, "other"]),
         "accumulating": context.once(reduced_again),
         "of_parameters": context.once(reduced_parameters),
-        "backend": pd.Categorical([name.partition(":")[0] for name in called]),
+        "backend": Series.texts([name.partition(":")[0] for name in called]),
         "run": told.size,
         "round_share": told.round_share,
         "own_share": told.own_share,
@@ -72,7 +72,7 @@ def build(context: Context) -> pd.DataFrame:
             ),
         ),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def parts(context: Context) -> tuple[Ints, Ints]:

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from msgspec import Struct
 
-from advisor.intervals import Ints
+from advisor.columns import Columns
+from advisor.intervals import Ints, alike, distinct
 from advisor.regex import regex
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
@@ -57,8 +57,9 @@ def runs(context: Context) -> Runs:
         return Runs(none, none, none, unknown, unknown)
     dur = (host.end - host.start)[rows]
     places = context.common(start=host.start[calls], dur=host.end[calls] - host.start[calls], cost=dur, node=calls)
-    keys = pd.DataFrame({"name": host.name[rows], **{name: places[name] for name in ("step", "file", "line")}})
-    run = keys.groupby(list(keys), sort=False, observed=True, dropna=False).ngroup().to_numpy().astype(np.int64)
+    at = Columns({name: places[name] for name in ("step", "file", "line")})
+    first, kind = alike(host.name[rows], *(at[name].values for name in at))
+    run = np.argsort(np.argsort(first))[kind]  # in the order in which they begin
     many = elements(context, calls)
     small = many <= _SMALL
     least = np.full(len(run), np.nan)
@@ -73,7 +74,9 @@ def runs(context: Context) -> Runs:
     follows = since <= least
     share = np.where(small & follows, 1.0, np.minimum(least / np.maximum(dur, 1), 1.0))
     share[np.isnan(least)] = np.nan
-    typical = pd.Series(dur[follows]).groupby(many[follows]).median().reindex(many).to_numpy(np.float64)
+    typical = np.full(len(run), np.nan)
+    for size in distinct(many[follows & (many >= 0)]).tolist():
+        typical[many == size] = np.median(dur[follows & (many == size)])
     own = np.where(follows, 1.0, np.minimum(np.fmax(typical, least) / np.maximum(dur, 1), 1.0))
     return Runs(calls, run, np.bincount(run)[run], share, own)
 

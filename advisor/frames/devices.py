@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, integer, real, text
 from advisor.frames.values import typed
@@ -120,12 +120,10 @@ def facts(context: Context) -> list[dict[str, Any]]:
     return rows
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame, the busiest device first."""
     devices = context.once(facts)
-    return pd.DataFrame(
-        {column.name: typed([row[column.name] for row in devices], column) for column in SCHEMA.columns}
-    )
+    return Columns({column.name: typed([row[column.name] for row in devices], column) for column in SCHEMA.columns})
 
 
 def _sm_efficiency(context: Context, rows: Ints, low: int, high: int) -> float | None:

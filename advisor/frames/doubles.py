@@ -19,10 +19,10 @@ _ALIKE = 0.9
 def full_rate(context: Context, rows: Ints, products: Bools) -> Bools:
     """Flag the *products* among the kernels that are such ones."""
     dtypes = context.kernel_dtypes
-    doubles: Bools = products & (dtypes == "fp64")
+    doubles: Bools = products & dtypes.equals("fp64")
     settings = context.metadata.recorded
     allowed = settings is not None and settings.tf32_matmul is True
-    if allowed or not doubles.any() or (products & (dtypes == "tf32")).any():
+    if allowed or not doubles.any() or (products & dtypes.equals("tf32")).any():
         return np.zeros(len(rows), np.bool_)
     work, out = context.recording.work, np.zeros(len(rows), np.bool_)
     for device in context.recording.devices:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -60,7 +60,7 @@ def _spared(entry: Factor) -> float:
     return _OF_MANY if entry.columns and entry.columns * _MANY <= entry.size else 0.0
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, entries = context.recording.host, _entries(context)
     chosen, at = context.once(_found)
@@ -83,7 +83,7 @@ def build(context: Context) -> pd.DataFrame:
         "gradient": each(lambda entry: entry.gradient, np.bool_),
         "spared": each(lambda entry: spared(entry, gpu=not context.cpu_program), np.float64),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _entries(context: Context) -> Sequence[Factor]:

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
+from advisor.columns import Columns
 from advisor.frames.schema import Column, Schema
 from advisor.intervals import EMPTY, Bools, Ints, Spans, summed, union
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.waits import Waits
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Index = Callable[[Context], Ints]
 """One number for each row of a frame."""
@@ -78,7 +75,7 @@ class Frame(Struct, frozen=True):
     """
 
     schema: Schema
-    build: Callable[[Context], pd.DataFrame]
+    build: Callable[[Context], Columns]
     evidence: tuple[str, ...]
     rows: Rows = Rows()
     owns: Pick | None = None
@@ -105,7 +102,7 @@ class Frame(Struct, frozen=True):
                 f"the frame '{name}' is {both}: give owns=, the segments that its rows own, or timeless=True"
             )
 
-    def table(self, context: Context, columns: Sequence[str]) -> pd.DataFrame:
+    def table(self, context: Context, columns: Sequence[str]) -> Columns:
         """Build what the frame has of some *columns*: the first, which has as many rows, where that is none; all without makers."""
         if self.makers is None:
             return self.build(context)
@@ -146,11 +143,10 @@ def each(make: Callable[[], Mapping[str, object]], names: Iterable[str | Column]
     return {name: partial(column, name) for name in (name if isinstance(name, str) else name.name for name in names)}
 
 
-def assemble(makers: Makers, names: Sequence[str]) -> pd.DataFrame:
+def assemble(makers: Makers, names: Sequence[str]) -> Columns:
     """Make some columns into a table that takes each as it is: side by side in one block they would stand twice meanwhile."""
-    import pandas as pd
 
-    return pd.DataFrame({name: makers[name]() for name in names}, copy=False)
+    return Columns({name: makers[name]() for name in names})
 
 
 def owns_work(work: Index) -> Pick:

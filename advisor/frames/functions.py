@@ -6,8 +6,8 @@ Only where Python calls were recorded (with_stack=True, torch 1.12 and later).
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.frame import SELF, Frame, Rows
 from advisor.frames.python import KINDS, kinds
 from advisor.frames.schema import LINE, Schema, integer, real, text
@@ -50,7 +50,7 @@ def _calls(context: Context) -> tuple[Ints, Ints]:
     return compact(row), first
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host = context.recording.host
     nodes, (row, first) = _nodes(context), context.once(_calls)
@@ -69,10 +69,10 @@ def build(context: Context) -> pd.DataFrame:
         "dur_ns": dur_ns,
         "self_ns": self_ns,
         "loader_ns": loaded,
-        "loader_share": pd.arrays.FloatingArray(loaded / max(waits_ns, 1), unknown),
-        "inner_share": pd.arrays.FloatingArray(inner / max(waits_ns, 1), unknown.copy()),
+        "loader_share": Series(loaded / max(waits_ns, 1), unknown),
+        "inner_share": Series(inner / max(waits_ns, 1), unknown.copy()),
     }
-    return pd.DataFrame(frame | {name: common[name] for name in SCHEMA.names()[len(frame) :]})
+    return Columns(frame | {name: common[name] for name in SCHEMA.names()[len(frame) :]})
 
 
 def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:

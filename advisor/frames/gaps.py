@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import dynamic_sizes
 from advisor.frames.batches import OF_GAPS, of_gaps
 from advisor.frames.collectives import in_a_loop
@@ -157,7 +157,7 @@ def _lone(user: Ints, step: Ints, dur: Ints, host: Bools, steps: int) -> Bools:
     return lone
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame of the busiest device; without a device, of the host's window."""
     ledger, host = context.ledger, context.recording.host
     segments, _ = context.once(_segments)
@@ -242,9 +242,7 @@ def build(context: Context) -> pd.DataFrame:
         "token_runs": np.full(count, len(context.once(token_runs)[0])),
         **of_gaps(context, start, dur, following),
     }
-    return pd.DataFrame(
-        {name: frame[name] for name in SCHEMA.names()}, copy=False
-    )  # else all columns stand twice meanwhile
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _copying(context: Context, head: Ints) -> Ints:

@@ -8,8 +8,8 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames import doubles, layouts, optimizers
 from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.casts import CONVERTED, converted
@@ -124,7 +124,7 @@ def kernels(context: Context) -> Ints:
     return context.kernel_rows
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     return assemble(makers(context), SCHEMA.names())
 
@@ -148,8 +148,8 @@ def _of_replays(context: Context, common: Makers) -> dict[str, Callable[[], obje
     def text(name: str) -> object:
         if context.once(graph_origins) is None:
             return common[name]()
-        column = np.asarray(common[name](), np.object_)
-        return pd.Categorical(np.where(known(), np.array(_origin(context, name), np.object_), column))
+        origins = np.array(_origin(context, name), np.object_)
+        return Series.texts(np.where(known(), origins, np.asarray(common[name]())).tolist())
 
     def line() -> object:
         origins = context.once(graph_origins)
@@ -158,7 +158,7 @@ def _of_replays(context: Context, common: Makers) -> dict[str, Callable[[], obje
     def origin_of() -> object:
         if context.once(graph_origins) is None:
             return context.labels(np.full(len(kernels(context)), -1, np.int64), ())
-        return pd.Categorical(_origin(context, "kind"))
+        return Series.texts(_origin(context, "kind"))
 
     texts: dict[str, Callable[[], object]] = {
         name: partial(text, name) for name in ("op", "module", "file", "function", "library")
@@ -180,13 +180,13 @@ def _by_name(context: Context) -> dict[str, Callable[[], object]]:
     def flags(holds: Callable[[KernelName], bool]) -> Bools:
         return by_row([holds(k) for k in info.values()], np.bool_).astype(np.bool_)
 
-    def kinds() -> pd.Categorical:
+    def kinds() -> Series:
         table = sorted({k.kind for k in info.values()})
         return context.labels(by_row([table.index(k.kind) for k in info.values()], np.int64), table)
 
     def alignment() -> object:
         known = by_row([k.alignment or 0 for k in info.values()], np.int64)
-        return pd.arrays.IntegerArray(known.astype(np.int64), known == 0)
+        return Series(known.astype(np.int64), known == 0)
 
     kind = cache(kinds)
     beside = cache(
@@ -200,8 +200,8 @@ def _by_name(context: Context) -> dict[str, Callable[[], object]]:
         "tensor_cores": lambda: context.boolean(
             flags(lambda k: k.tensor_cores is True), flags(lambda k: k.tensor_cores is None)
         ),
-        "dtype": lambda: pd.Categorical(context.kernel_dtypes),
-        "full_rate_double": lambda: doubles.full_rate(context, rows, np.asarray(kind()) == "gemm"),
+        "dtype": lambda: context.kernel_dtypes,
+        "full_rate_double": lambda: doubles.full_rate(context, rows, kind().equals("gemm")),
         "alignment": alignment,
         "chain_length": lambda: context.once(_chains).length,
         "chain_id": lambda: context.once(_chains).number,
@@ -215,7 +215,7 @@ def _by_name(context: Context) -> dict[str, Callable[[], object]]:
         "layout_gain": lambda: layouts.layout_gain(
             context, work.launch[rows], flags(lambda k: k.kind == "layout") & beside()
         ),
-        "odd_sizes": lambda: _odd_sizes(context, np.asarray(kind()) == "gemm"),
+        "odd_sizes": lambda: _odd_sizes(context, kind().equals("gemm")),
     }
 
 

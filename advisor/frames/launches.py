@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, TIME, Frame, Makers, Rows, assemble, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, distinct, inside, starts_run, summed, union, without
@@ -58,7 +58,7 @@ def nodes(context: Context) -> Ints:
     return context.recording.host.nodes_of(RUNTIME)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     return assemble(makers(context), SCHEMA.names())
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.fetches import fetches
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.patterns.late_pick import spent_in
@@ -89,7 +89,7 @@ _LIST_TIMES = 8
 """Times as long as their draw that numbers take as a list of Python's: 3.3 measured with 500,000."""
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     waits, host = context.waits.loader, context.recording.host
     cost = context.ledger.cost(len(waits.start), "loader")
@@ -132,7 +132,7 @@ def build(context: Context) -> pd.DataFrame:
         "shuffled_ns": _shuffled(context),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _sampled(context: Context, single: Bools, several: Bools, frame: dict[str, Any], share: Floats) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def _place(context: Context, frame: dict[str, Any], waits: Bools, place: tuple[s
     """Write the place (file, line, function) that *waits* have into the frame."""
     file, line, function = place
     for name, value in (("file", clean_path(file)), ("function", function)):
-        words = [*frame[name].categories, value]
-        frame[name] = context.labels(np.where(waits, len(words) - 1, frame[name].codes), words)
+        words = [*frame[name].words, value]
+        frame[name] = context.labels(np.where(waits, len(words) - 1, frame[name].values), words)
     frame["line"] = np.where(waits, line, frame["line"])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
+from advisor.columns import Columns
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, integer
 from advisor.timeline.context import Context
@@ -22,10 +21,10 @@ SCHEMA = Schema(
 )
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     points = context.once(curve)
-    return pd.DataFrame(points | {"step": context.recording.step_of(points["start_ns"])})[SCHEMA.names()]
+    return Columns(points | {"step": context.recording.step_of(points["start_ns"])}).pick(SCHEMA.names())
 
 
 FRAME = Frame(SCHEMA, build, evidence=("device", "round(max(allocated_bytes) / 1e9, 3) AS allocated_gb"), timeless=True)

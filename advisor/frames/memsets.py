@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.schema import COMMON, Schema, integer, text
 from advisor.intervals import Ints
@@ -27,7 +26,7 @@ def fills(context: Context) -> Ints:
     return context.recording.work.indices(MEMSET)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     work, rows = context.recording.work, fills(context)
     frame = context.common_of_work(rows)
@@ -36,7 +35,7 @@ def build(context: Context) -> pd.DataFrame:
         "bytes": context.known(context.work_column("memset", "bytes", rows)),
         "phase": context.phase(work.launch[rows]),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 FRAME = Frame(SCHEMA, build, evidence=("op", COUNT, MEGABYTES, *TIME), rows=Rows(work=fills), owns=owns_work(fills))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.call_sizes import elements, uneven, work_share
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.growth import grows
@@ -114,7 +114,7 @@ _PREPARES = regex(
 )
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, rows = context.recording.host, nodes(context)
     length = host.end[rows] - host.start[rows]
@@ -164,7 +164,7 @@ def build(context: Context) -> pd.DataFrame:
         "element_share": picks,
         "loop_share": _loop_share(context, rows, length, element, numbers & (picks >= _PICKS)),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _prepares(context: Context, around: Ints) -> Bools:

@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.beside_gpu import idle_inside
 from advisor.frames.foreach import fallbacks
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Makers, Rows, assemble, each, owns_parts
@@ -92,7 +92,7 @@ def nodes(context: Context) -> Ints:
     return context.op_rows
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     return assemble(makers(context), SCHEMA.names())
 
@@ -105,7 +105,7 @@ def makers(context: Context) -> Makers:
     def column(name: str) -> Ints:
         return table[name][host.row[rows]] if len(rows) else rows
 
-    def labels(name: str, texts: list[str]) -> pd.Categorical:
+    def labels(name: str, texts: list[str]) -> Series:
         return context.labels(column(name), texts)
 
     kinds = cache(lambda: op_kinds(context.names, host.name[rows]))
@@ -193,7 +193,7 @@ def _self_ns(context: Context) -> Ints:
     return host.end[rows] - host.start[rows] - inner[rows]
 
 
-def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> pd.arrays.BooleanArray:
+def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> Series:
     """Tell for each row whether bfloat16 pays for its products: below 2 MFLOP the casts take as long as they save."""
     recorded = context.metadata.recorded
     sets = recorded.instruction_sets if recorded is not None else None
@@ -202,7 +202,7 @@ def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> pd.arrays.Bo
         able = not BF16.isdisjoint(sets)
         unknown = np.isnan(flops) & able
         pays = able & (np.nan_to_num(flops) >= _PAYING_FLOPS)
-    return pd.arrays.BooleanArray(pays, unknown)
+    return Series(pays, unknown)
 
 
 def _cost(context: Context) -> Ints:

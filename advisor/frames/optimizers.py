@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, coded, distinct, fetch, inside, summed, union
@@ -255,7 +255,7 @@ def factorizes(context: Context) -> bool | None:
     return None if context.thinned and not seen else seen
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, work, rows = context.recording.host, context.recording.work, nodes(context)
     count = len(rows)
@@ -288,7 +288,7 @@ def build(context: Context) -> pd.DataFrame:
         "op_count": ops,
         "fused": fused,
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def _segments(context: Context) -> tuple[Ints, Ints]:

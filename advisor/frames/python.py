@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, integer, text
 from advisor.intervals import Ints
@@ -32,7 +32,7 @@ def nodes(context: Context) -> Ints:
     return calls if np.isin(pauses, calls).all() else np.union1d(calls, pauses)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, rows = context.recording.host, nodes(context)
     dur = host.end - host.start
@@ -46,7 +46,7 @@ def build(context: Context) -> pd.DataFrame:
         "self_ns": (dur - host.children_ns())[rows],
         "depth": context.depth(host.group == PYTHON)[rows],
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def kinds(context: Context) -> Ints:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import repeated_operators, single_calls
 from advisor.frames.filling import blocks_per_sm
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
@@ -55,7 +55,7 @@ _FILLED = 0.5
 _WATCHED = Watched(lambda recorded: recorded.repeats)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     frame = _WATCHED.columns(context) | {
         "called": _WATCHED.texts(context, lambda entry: entry.module),
@@ -73,7 +73,7 @@ def build(context: Context) -> pd.DataFrame:
         "spared": _spared(context, cost),
         "batched": _WATCHED.each(context, lambda entry: batched.get((entry.file, entry.line), 0.0), np.float64),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import single_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
@@ -39,7 +39,7 @@ _LEAST_OTHER = 0.01
 WATCHED = Watched(lambda recorded: recorded.again, lambda entry: entry.path, host_only=True)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     share = WATCHED.each(context, lambda entry: entry.share, np.float64)
     backward = WATCHED.each(context, lambda entry: entry.backward, np.float64)
@@ -54,7 +54,7 @@ def build(context: Context) -> pd.DataFrame:
             context, lambda entry: max((batched.get(place, 0.0) for place in entry.path), default=0.0), np.float64
         ),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _graphs(entry: Again) -> float:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import optimizers
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
@@ -115,13 +115,11 @@ SCHEMA = Schema(
 Row = tuple[str | None, int, str, str, int | None, str | None, int | None]
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame `settings`."""
     settings = context.metadata.recorded
     rows = list(_rows(settings, _regions(settings, context))) if settings else []
-    return pd.DataFrame(
-        {column.name: typed([row[at] for row in rows], column) for at, column in enumerate(SCHEMA.columns)}
-    )
+    return Columns({column.name: typed([row[at] for row in rows], column) for at, column in enumerate(SCHEMA.columns)})
 
 
 def _regions(settings: Recorded, context: Context) -> list[Autocast]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
@@ -68,7 +68,7 @@ def nodes(context: Context) -> Ints:
     return operator_parts.nodes(context)[: None if _counted(context) else 0]
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, rows, recorded = context.recording.host, nodes(context), _counted(context)
     size = len(rows)
@@ -88,7 +88,7 @@ def build(context: Context) -> pd.DataFrame:
         **{name: np.full(size, taken[name]) for name in _OF_ALL},
         "line_share": np.full(size, share),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 _OF_ALL = ("own_cores", "workers_cores", "workers_share", "taken_share", "waited_share", "lost_share")

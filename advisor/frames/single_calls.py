@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.filling import blocks_per_sm, per_sample
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
@@ -51,12 +51,12 @@ _THIN = regex(r"\[(?:[1-4]|\d+, ?[1-4]|[1-4], ?\d+)\]")
 _WATCHED = Watched(lambda recorded: recorded.singles, turns=True)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame, which other frames ask for as well."""
     return context.once(_built)
 
 
-def _built(context: Context) -> pd.DataFrame:
+def _built(context: Context) -> Columns:
     frame = _WATCHED.columns(context)
     calls = _WATCHED.each(context, lambda entry: entry.calls, np.int64)
     loops = _WATCHED.each(context, lambda entry: entry.loops, np.int64)
@@ -68,7 +68,7 @@ def _built(context: Context) -> pd.DataFrame:
         spared = _spared_beside_gpu(context, _WATCHED.cost(context), left)
     frame["called"] = _WATCHED.texts(context, lambda entry: entry.module)
     frame |= {"loops": loops, "spared": share * spared}
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def batched(context: Context) -> dict[tuple[str, int], float]:

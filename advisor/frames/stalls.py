@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, integer
 from advisor.intervals import Ints, Spans, covered, distinct, fetch, union
@@ -25,7 +25,7 @@ SCHEMA = Schema(
 )
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame. Its rows own nothing: where the device idles meanwhile, `gaps` does."""
     found, host, ledger = context.once(found_stalls), context.recording.host, context.ledger
     frame = context.common(
@@ -43,7 +43,7 @@ def build(context: Context) -> pd.DataFrame:
         "between_ns": np.full(len(found.start), _length(context.once(stopped_anywhere)) - _length(stopped(context))),
         "queued": _queued(context, found.start),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def _length(spans: Spans) -> int:

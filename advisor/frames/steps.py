@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns, Series
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, text
 from advisor.intervals import summed
@@ -37,7 +37,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     recording, ledger = context.recording, context.ledger
     bounds = recording.bounds
@@ -46,7 +46,7 @@ def build(context: Context) -> pd.DataFrame:
     host_start = np.array([step.start for step in steps], np.int64)
     frame: dict[str, Any] = {
         "step": np.arange(count),
-        "name": pd.Categorical([step.name or None for step in steps]),
+        "name": Series.texts([step.name or None for step in steps]),
         "number": np.array([step.number for step in steps], np.int64),
         "host_start_ns": host_start,
         "host_dur_ns": np.array([step.end for step in steps], np.int64) - host_start,
@@ -65,7 +65,7 @@ def build(context: Context) -> pd.DataFrame:
     frame["outlier"] = recording.sampled & (dur > median + 3 * spread) & (dur >= 1.5 * median) & (count >= 5)
     frame["excess_ns"] = np.maximum(dur - int(median), 0)
     frame |= _excess(context, frame)
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:

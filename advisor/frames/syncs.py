@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, distinct, fetch
@@ -35,7 +35,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     syncs = context.waits.syncs
     cost = context.ledger.cost(len(syncs.start), "sync", "blocking_copy")
@@ -55,7 +55,7 @@ def build(context: Context) -> pd.DataFrame:
         "pending": pending(context),
         "of_engine": of_engine(context),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def pending(context: Context) -> Bools:

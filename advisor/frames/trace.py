@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from advisor import hardware
+from advisor.columns import Columns
 from advisor.frames import (
     batches,
     collectives,
@@ -212,10 +212,10 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame: one row."""
     values = context.once(row)
-    return pd.DataFrame({column.name: typed([values[column.name]], column) for column in SCHEMA.columns}, copy=False)
+    return Columns({column.name: typed([values[column.name]], column) for column in SCHEMA.columns})
 
 
 def row(context: Context) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.frames.watched import Watched
@@ -29,13 +29,13 @@ SCHEMA = Schema(
 _WATCHED = Watched(lambda recorded: recorded.unchanged, host_only=True)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     frame = _WATCHED.columns(context) | {
         "work": _WATCHED.texts(context, lambda entry: entry.work),
         "unchanged_share": _WATCHED.each(context, lambda entry: entry.share, np.float64),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 FRAME = Frame(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames import operator_parts
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
@@ -40,7 +40,7 @@ def spared(zeros: float) -> float:
     return max(1 - _DENSE * (1 - zeros), 0.0)
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     host, entries = context.recording.host, _entries(context)
     chosen, at = context.once(_found)
@@ -61,7 +61,7 @@ def build(context: Context) -> pd.DataFrame:
         "columns": each(lambda entry: entry.columns, np.int64),
         "spared": each(lambda entry: spared(entry.share), np.float64),
     }
-    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+    return Columns({name: frame[name] for name in SCHEMA.names()})
 
 
 def _entries(context: Context) -> Sequence[Zeros]:

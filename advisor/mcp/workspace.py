@@ -196,7 +196,7 @@ class Workspace:
         return found
 
     def _several(self, files: Sequence[Path]) -> Several:
-        from advisor.pipeline import combine
+        from advisor.combining import combine
         from advisor.ranks.digest import digest
         from advisor.results.several import Several
 

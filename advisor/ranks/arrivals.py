@@ -76,7 +76,7 @@ def arrivals(
         noises.append(noise)
         parts.append(part)
     if not parts:
-        return Arrivals(empty(), 0, 0, 0, 0.0)
+        return Arrivals(empty().pandas(), 0, 0, 0, 0.0)
     frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     for name in ("op", "module", "file", "function", "library", "group_name", "late_cause"):
         frame[name] = frame[name].astype("category")

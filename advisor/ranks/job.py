@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Struct
 
+from advisor.columns import Columns
 from advisor.counting import duration
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
@@ -209,8 +210,12 @@ class Job:
         """Window of a rank, in the middle."""
         return int(np.median([digest.window[1] - digest.window[0] for digest in self.digests]))
 
-    def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """`arrivals`, or `trace` with the facts of the ranks in one row; all *columns* of it."""
+    def columns(self, name: str, columns: Sequence[str] | None = None) -> Columns:
+        """A frame as the rules ask it; all *columns* of it."""
+        return Columns.of_pandas(self.frame(name))
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """`arrivals`, or `trace` with the facts of the ranks in one row."""
         if name == "arrivals":
             return self.arrivals.frame
         if name == "launchers":
@@ -278,7 +283,7 @@ class Job:
                 value = known[0]
             elif known and column.type == "DOUBLE":
                 value = float(np.median([float(fact) for fact in known]))
-            row[column.name] = typed([value], column)
+            row[column.name] = typed([value], column).pandas()
         row["distributed"] = pd.Series([True], dtype="boolean")
         row["stage_count"] = pd.Series([self.pipelines.stages], dtype="Int64")
         return pd.DataFrame(row)

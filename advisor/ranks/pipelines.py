@@ -134,7 +134,7 @@ def stages(digests: Sequence[Digest], ranks: Sequence[int], found: Pipelines, me
     """The frame `stages`. *met* is what each rank (by number) waits in collectives in which stages meet, ns."""
     members: list[int] = np.flatnonzero(found.pipeline >= 0).tolist()
     if not found.stages or not members or not found.micro_batches:
-        return empty()
+        return empty().pandas()
     passing = _passing(digests, ranks)
     steps = np.array([_steps(digests[member]) for member in members], np.float64)
     waited = _waited([passing[member] for member in members])

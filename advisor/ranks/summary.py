@@ -1,9 +1,8 @@
-"""The ranks of one run beside their findings: a row for each, how well the clocks agree, what is missing, and which of many
-are shown in full."""
+"""The ranks of one run beside their findings: a row for each, how well the clocks agree, and what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,8 @@ from advisor.counting import duration
 from advisor.privacy import file_names
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
-from advisor.results.analysis import Analysis, QualityNote
-from advisor.results.ranks import Across, Clocks, RankRow, Stage, Turns
-from advisor.results.several import AT_LENGTH
+from advisor.results.analysis import QualityNote
+from advisor.results.ranks import Clocks, RankRow, Stage, Turns
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
@@ -233,29 +231,3 @@ def _spans_of(ranks: Sequence[int]) -> str:
     shown = [str(span[0]) if len(span) == 1 else f"{span[0]} to {span[1]}" for span in spans[:_NAMED]]
     rest = ", ..." if len(spans) > _NAMED else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(shown)}{rest}"
-
-
-def at_length(analyses: Sequence[Analysis], across: Across | None) -> list[int]:
-    """Choose the traces to show in full, by index and in order: all of few; of many ranks those that hold the others up,
-    those that wait and a usual one; else the first."""
-    if len(analyses) <= AT_LENGTH:
-        return list(range(len(analyses)))
-    if across is None:
-        return list(range(AT_LENGTH))
-    rows = [row for row in across.ranks if row.trace is not None]
-    chosen: dict[int, None] = {}
-    caused, waited, usual = _figure("caused_ms"), _figure("wait_ms"), _usual(across)
-    for worth, most in ((caused, 3), (_figure("step_ms"), 1), (waited, 2), (usual, 1), (caused, AT_LENGTH)):
-        for row in sorted(rows, key=lambda row: (-worth(row), row.rank))[:most]:
-            if row.trace is not None and len(chosen) < AT_LENGTH:
-                chosen.setdefault(row.trace)
-    return sorted(chosen)
-
-
-def _figure(name: str) -> Callable[[RankRow], float]:
-    return lambda row: getattr(row, name) or 0.0
-
-
-def _usual(across: Across) -> Callable[[RankRow], float]:
-    """Return a function that says how near a rank's step is to the median of all: 0 at most."""
-    return lambda row: -abs((row.step_ms or 0.0) - (across.step_ms or 0.0))

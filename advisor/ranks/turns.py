@@ -49,7 +49,7 @@ def launchers(digests: Sequence[Digest], ranks: Sequence[int], found: Sequence[H
     """The frame `launchers`: a row for each rank of the hosts. *caused_ns* is what others wait for each rank."""
     rows = [(number, host, member) for number, host in enumerate(found) for member in host.members]
     if not rows:
-        return empty()
+        return empty().pandas()
     members = [member for _, _, member in rows]
     still = np.array([int((digests[at].still[:, 1] - digests[at].still[:, 0]).sum()) for at in members], np.int64)
     window = np.array([digests[at].window[1] - digests[at].window[0] for at in members], np.float64)

@@ -21,7 +21,7 @@ from advisor.reading import machine
 MOST = 4
 # Of a part's text, what a process needs: its columns, and the interpreter with its libraries.
 _MEMORY_PER_BYTE, _MEMORY_BASE = 0.5, 128 << 20
-LEAD_BYTES = 90 << 20
+LEAD_BYTES = 40 << 20
 """Bytes of text that a process reads while this one loads what analyzing takes: so much more of the file is for each other."""
 _EARLY = 4
 """So much less text is worth a process that starts before this one is ready to read: its own start takes nobody's time."""

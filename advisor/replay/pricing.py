@@ -353,7 +353,7 @@ class Replay:
         replayed = self.run(keep, everywhere=True)[0]
         work, at = self.context.recording.work, self.graph.work
         columns = {
-            "name": self.context.labels(work.name[at], self.context.names),
+            "name": self.context.labels(work.name[at], self.context.names).pandas(),
             "device": work.device[at],
             "stream": work.stream[at],
             "start_ns": replayed.begun,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from threading import RLock
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from advisor.columns import Series
 from advisor.intervals import EMPTY, Bools, Ints, Spans, alike, clip, covered, distinct, fetch, summed, union
 from advisor.results.analysis import typical_ms
 from advisor.threads import once_property
@@ -33,22 +32,11 @@ _MEDIAN_STEPS = 3
 _WARPS_SEEN = 0.64
 # Words in lists of argument types that name no tensor.
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"})
-# Words that are kept for the next trace: enough for phases, kinds and files, too few to hold on to a trace's names.
-_KEPT_CHARACTERS = 1000
 _OF_FRAMES = ("advisor.frames.", "advisor.timeline.memory")
 _LARGE = 1 << 20
 """Bytes of a result that is worth finding again."""
 Codes = Ints
 Result = TypeVar("Result")
-
-
-def _kind(words: tuple[str, ...]) -> pd.CategoricalDtype:
-    """Categories of a column that holds these words."""
-    return pd.CategoricalDtype(pd.Index(list(words), dtype=object))
-
-
-# pandas takes longer to make the categories than all else of a short column.
-_kept_kind = lru_cache(maxsize=512)(_kind)
 
 
 def _room(result: object) -> int:
@@ -321,10 +309,10 @@ class Context:
 
     # ---- shared columns
 
-    def labels(self, codes: Codes, table: Sequence[str]) -> pd.Categorical:
-        """Codes into *table* as a categorical of what is used; -1 is missing, and so is empty text."""
+    def labels(self, codes: Codes, table: Sequence[str]) -> Series:
+        """Codes into *table* as texts, with the words that are used; -1 is missing, and so is empty text."""
         if not len(codes):
-            return pd.Categorical.from_codes(codes, dtype=_kept_kind(()), validate=False)
+            return Series(codes, words=())
         present = np.zeros(len(table) + 1, np.bool_)
         present[codes] = True  # -1 lands in the spare last place
         used = [code for code in np.flatnonzero(present[:-1]).tolist() if table[code] != ""]
@@ -332,9 +320,7 @@ class Context:
         remap = np.full(len(table) + 1, -1, np.int64)
         for code in used:
             remap[code] = values.setdefault(table[code], len(values))
-        words = tuple(values)
-        kind = _kept_kind(words) if sum(map(len, words)) <= _KEPT_CHARACTERS else _kind(words)
-        return pd.Categorical.from_codes(remap[codes], dtype=kind, validate=False)
+        return Series(remap[codes], words=tuple(values))
 
     def common(
         self,
@@ -442,16 +428,16 @@ class Context:
         """Phase code of each forest node; 'other' where it is unknown."""
         return fetch(self.recording.host.attributes.phase, node, len(PHASES) - 1)
 
-    def phase(self, node: Ints) -> pd.Categorical:
+    def phase(self, node: Ints) -> Series:
         """Phase of each forest node, in words."""
         return self.labels(self.phases(node), PHASES)
 
     @once_property
-    def kernel_dtypes(self) -> npt.NDArray[np.object_]:
-        """Number format of every kernel: by the operands of the product that launched it, else by its name; None."""
+    def kernel_dtypes(self) -> Series:
+        """Number format of every kernel: by the operands of the product that launched it, else by its name."""
         work, rows = self.recording.work, self.kernel_rows
         if not len(rows):
-            return np.zeros(0, np.object_)
+            return Series.texts(())
         host, launch = self.recording.host, work.launch[rows]
         types, ops = self.op_column(launch, "types"), fetch(host.name, fetch(host.attributes.op, launch))
         first, back = alike(work.name[rows], types, ops)
@@ -465,8 +451,7 @@ class Context:
                 work.name[rows[first]].tolist(), ops[first].tolist(), types[first].tolist(), strict=True
             )
         ]
-        formats: npt.NDArray[np.object_] = np.array(found, np.object_)[back.ravel()]
-        return formats
+        return Series.texts(found)[back.ravel()]
 
     @once_property
     def occupancy(self) -> npt.NDArray[np.float64]:
@@ -498,11 +483,11 @@ class Context:
         return bool((self.recording.host.attributes.phase == BACKWARD).any())
 
     @staticmethod
-    def known(values: Ints) -> pd.arrays.IntegerArray:
+    def known(values: Ints) -> Series:
         """Whole numbers of which the negative ones stand for unknown: those are missing, and enter no sum."""
-        return pd.arrays.IntegerArray(values.astype(np.int64), values < 0)
+        return Series(values.astype(np.int64), values < 0)
 
     @staticmethod
-    def boolean(values: Bools, unknown: Bools) -> pd.arrays.BooleanArray:
+    def boolean(values: Bools, unknown: Bools) -> Series:
         """Truth values of which some are unknown."""
-        return pd.arrays.BooleanArray(values.copy(), unknown.copy())
+        return Series(values.copy(), unknown.copy())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from msgspec import Struct
 
+from advisor.columns import Series
 from advisor.intervals import Ints, coded, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
@@ -22,11 +22,11 @@ _DEEPEST = 12
 class Holders(Struct):
     """One entry for each stretch of idle; ``calls`` and ``dur_ns`` are -1 where no function is known."""
 
-    name: pd.Categorical
-    function: pd.Categorical
+    name: Series
+    function: Series
     calls: Ints
     dur_ns: Ints
-    parts: pd.Categorical
+    parts: Series
 
 
 def describe(context: Context, node: Ints) -> Holders:

@@ -24,24 +24,24 @@ def facts_of(trace: Trace) -> dict[str, Fact]:
     facts: dict[str, Fact] = {name: _plain(row.get(name)) for name in _COLUMNS}
     copied = row.get("bytes_copied")
     facts["copied_mb"] = float(copied) / 1e6 / max(1, trace.step_count) if copied is not None else None
-    loader = trace.frame("loader")
-    facts["iterators"] = ", ".join(sorted(set(loader["iterator"].dropna().astype(str)))) or None
-    copies = trace.frame("copies")
-    to_device = copies[copies["direction"] == "HtoD"]
-    known = to_device["host_memory"].isin(["pageable", "pinned"])
-    facts["pageable_copies"] = float((to_device["host_memory"] == "pageable").mean()) if known.any() else None
-    kernels = trace.frame("kernels")
+    facts["iterators"] = ", ".join(sorted(trace.columns("loader")["iterator"].used().words or ())) or None
+    copies = trace.columns("copies")
+    memory = copies["host_memory"][copies["direction"].equals("HtoD")]
+    known = memory.within(("pageable", "pinned"))
+    facts["pageable_copies"] = float(memory.equals("pageable").mean()) if known.any() else None
+    kernels = trace.columns("kernels", ("dur_ns", "kind", "dtype"))
     time = kernels["dur_ns"].to_numpy(np.float64)
     total = float(time.sum())
-    facts["fused_attention"] = float(time[(kernels["kind"] == "attention").to_numpy()].sum()) / total if total else None
-    facts["layout_kernels"] = float((kernels["kind"] == "layout").sum()) if total else None
-    facts["float64"] = float((kernels["dtype"] == "fp64").mean()) if total else _float64_on_cpu(trace)
+    facts["fused_attention"] = float(time[kernels["kind"].equals("attention")].sum()) / total if total else None
+    facts["layout_kernels"] = float(kernels["kind"].equals("layout").sum()) if total else None
+    facts["float64"] = float(kernels["dtype"].equals("fp64").mean()) if total else _float64_on_cpu(trace)
     return facts
 
 
 def _float64_on_cpu(trace: Trace) -> float | None:
-    types = trace.frame("ops")["dtype"].dropna()
-    return float((types == "double").mean()) if len(types) else None
+    types = trace.columns("ops", ("dtype",))["dtype"]
+    types = types[types.notna()]
+    return float(types.equals("double").mean()) if len(types) else None
 
 
 def _plain(value: object) -> Fact:

@@ -14,8 +14,7 @@ from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from advisor.columns import Columns, Series
     from advisor.trace import Trace
 
 MOST_ROWS = 190
@@ -23,7 +22,7 @@ LONGEST_TEXT = 400
 Values = npt.NDArray[Any]
 
 
-def counted_rows(trace: Trace, frame: pd.DataFrame) -> Bools:
+def counted_rows(trace: Trace, frame: Columns) -> Bools:
     """The rows that tables sum over: those in steps; all rows where the trace has no steps."""
     if not trace.step_count:
         return np.ones(len(frame), np.bool_)
@@ -50,11 +49,9 @@ def short(text: str, most: int = LONGEST_TEXT) -> str:
 class Labels:
     """A column of text as codes, -1 for missing."""
 
-    def __init__(self, column: pd.Series) -> None:
-        if column.dtype != "category":
-            column = column.astype("category")
-        self.codes: Ints = column.cat.codes.to_numpy().astype(np.int64)
-        self.texts: list[Any] = list(column.cat.categories)
+    def __init__(self, column: Series) -> None:
+        self.codes: Ints = column.values.astype(np.int64)
+        self.texts = column.words or ()
 
     def where(self, keep: Bools) -> Labels:
         """Some of the rows."""
@@ -146,7 +143,7 @@ def table(columns: Sequence[tuple[Heading, Sequence[Cell]]], weight: Values, not
     return Grid(columns=[heading for heading, _ in columns], rows=rows, total=len(weight), note=note)
 
 
-def of_places(frame: pd.DataFrame, keep: Bools) -> tuple[Ints, list[str]]:
+def of_places(frame: Columns, keep: Bools) -> tuple[Ints, list[str]]:
     """Places of rows in the source: codes and texts, ``file:line function``, else the innermost library frame; -1 unknown."""
     file, function = Labels(frame["file"]).where(keep), Labels(frame["function"]).where(keep)
     library = Labels(frame["library"]).where(keep)

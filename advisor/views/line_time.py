@@ -57,9 +57,9 @@ def line_time(trace: Trace) -> list[HostTime]:
         if ns:
             key = (place.file, place.line, place.function)
             found[key] = found.get(key, 0) + ns
-    gaps = trace.frame("gaps")
-    known = gaps[["file", "line", "function"]].notna().all(axis=1).to_numpy()
-    gaps = gaps[ledger.counted[heads(context)] & known]
+    gaps = trace.columns("gaps")
+    known = gaps["file"].notna() & gaps["line"].notna() & gaps["function"].notna()
+    gaps = gaps.rows(ledger.counted[heads(context)] & known)
     columns = (gaps[name].tolist() for name in ("file", "line", "function", "cost_ns"))
     for file, line, function, ns in zip(*columns, strict=True):
         key = (str(file), int(line), str(function))

@@ -89,10 +89,10 @@ class Marks:
 
     def _at_times(self, frame: str, mask: Bools) -> Ints:
         """Host nodes on the thread and at the time of the chosen rows, for frames that tell both."""
-        table, host = self._trace.frame(frame), self._trace.context.recording.host
-        if not {"thread", "start_ns", "dur_ns"} <= set(table.columns) or not host.size:
+        table, host = self._trace.columns(frame), self._trace.context.recording.host
+        if not {"thread", "start_ns", "dur_ns"} <= set(table) or not host.size:
             return np.zeros(0, np.int64)
-        chosen = table.loc[mask, ["thread", "start_ns", "dur_ns"]].to_numpy(np.int64)
+        chosen = np.stack([table[name].to_numpy(np.int64)[mask] for name in ("thread", "start_ns", "dur_ns")], axis=1)
         nodes = np.flatnonzero(np.isin(host.start, chosen[:, 1]) & np.isin(host.thread, chosen[:, 0]))
         known = set(map(tuple, chosen.tolist()))
         spans = zip(host.thread[nodes].tolist(), host.start[nodes].tolist(), host.end[nodes].tolist(), strict=True)

@@ -72,7 +72,7 @@ def _curve(trace: Trace, points: dict[str, Ints], device: int) -> MemoryCurve:
 
 def _holders(trace: Trace, device: int, peak: int) -> Grid:
     """List what was allocated and not yet freed when the device's allocated memory was highest."""
-    frame = trace.frame("allocations")
+    frame = trace.columns("allocations")
     total = frame["allocated_bytes"].to_numpy(np.int64, na_value=-1)
     events = np.flatnonzero((frame["device"].to_numpy() == device) & (total >= 0))
     until = events[: int(np.argmax(total[events])) + 1]

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 from msgspec import Struct
 
+from advisor.columns import Columns
 from advisor.frames import FRAMES
 from advisor.intervals import distinct
 from advisor.results.samples import Samples
@@ -102,7 +102,7 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
         owned = np.zeros(sampling.count)
         np.add.at(owned, ledger.step[inside], ledger.dur_ns[inside] / MS)
         if (excess := FRAMES[frame].excess) and trace.step_count:
-            table = trace.frame(frame)[mask]
+            table = trace.columns(frame).rows(mask)
             np.add.at(owned, table["step"].to_numpy(np.int64), table[excess].to_numpy(np.float64) / MS)
         if owned.any():
             rules[rule] = _round(owned[sampling.sampled])
@@ -133,8 +133,8 @@ def _step_ms(sampling: Sampling) -> Floats:
 
 
 def _step_by_cause(sampling: Sampling) -> dict[str, float]:
-    steps = sampling.steps[sampling.sampled]
-    means = {cause: float(steps[f"{cause}_ns"].mean()) / MS for cause in OF_STEPS if cause != "startup"}
+    steps = sampling.steps.rows(sampling.sampled)
+    means = {cause: float(steps[f"{cause}_ns"].values.mean()) / MS for cause in OF_STEPS if cause != "startup"}
     return {cause: round(ms, 6) for cause, ms in means.items() if ms >= LEAST}
 
 
@@ -145,33 +145,33 @@ def _busy_share(sampling: Sampling) -> Floats | None:
     return np.divide(sampling.causes_ms(BUSY), dur, out=np.zeros(len(dur)), where=dur > 0)
 
 
-def _compute(trace: Trace, kernels: pd.DataFrame) -> pd.Series[bool]:
-    return (kernels["device"] == trace.device) & (kernels["class"] != "communication")
+def _compute(trace: Trace, kernels: Columns) -> Bools:
+    return kernels["device"].equals(trace.device) & ~kernels["class"].equals("communication")
 
 
-def _launching(_trace: Trace, launches: pd.DataFrame) -> pd.Series[bool] | None:
-    return launches["kind"].isin(["kernel", "copy", "memset", "graph"]) if len(launches) else None
+def _launching(_trace: Trace, launches: Columns) -> Bools | None:
+    return launches["kind"].within(("kernel", "copy", "memset", "graph")) if len(launches) else None
 
 
-def _waiting(trace: Trace, syncs: pd.DataFrame) -> pd.Series[bool] | None:
-    return all_rows(trace, syncs) if len(trace.frame("launches")) else None
+def _waiting(trace: Trace, syncs: Columns) -> Bools | None:
+    return all_rows(trace, syncs) if len(trace.columns("launches", ("start_ns",))) else None
 
 
-def _between(_trace: Trace, copies: pd.DataFrame) -> pd.Series[bool]:
-    return copies["direction"].isin(["HtoD", "DtoH"])
+def _between(_trace: Trace, copies: Columns) -> Bools:
+    return copies["direction"].within(("HtoD", "DtoH"))
 
 
-def _pageable(trace: Trace, copies: pd.DataFrame) -> pd.Series[bool] | None:
-    between = copies[_between(trace, copies)]
-    unknown = between["bytes"].isna().any() or (between["host_memory"] == "unknown").any()
-    return None if unknown else _between(trace, copies) & (copies["host_memory"] == "pageable")
+def _pageable(trace: Trace, copies: Columns) -> Bools | None:
+    between = copies.rows(_between(trace, copies))
+    unknown = between["bytes"].isna().any() or between["host_memory"].equals("unknown").any()
+    return None if unknown else _between(trace, copies) & copies["host_memory"].equals("pageable")
 
 
 def _peak_memory(sampling: Sampling) -> Floats | None:
     """Return the most that was allocated in each step of the host, which allocates; what a step begins with counts."""
     device = sampling.trace.device
-    points = sampling.trace.frame("memory")
-    points = points[points["device"] == device]
+    points = sampling.trace.columns("memory")
+    points = points.rows(points["device"].equals(device))
     step = sampling.host_step(points) if sampling.trace.step_count else points["step"].to_numpy(np.int64)
     level = points["allocated_bytes"].to_numpy(np.float64) / MB
     peak = np.zeros(sampling.count)
@@ -192,7 +192,9 @@ def _sum_of(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *nee
 
 def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> Metric:
     """Make a metric of the time in which the device idles for some causes."""
-    gaps = Rows("gaps", ("op", *_PLACE), lambda _, gaps: gaps["cause"].isin(causes), ("cost_ns", MS), device_step=True)
+    gaps = Rows(
+        "gaps", ("op", *_PLACE), lambda _, gaps: gaps["cause"].within(causes), ("cost_ns", MS), device_step=True
+    )
     samples = partial(Sampling.causes_ms, causes=causes)
     return Metric(name, "ms", meaning, _CAUSE, samples, gaps.parts, ("gpu", "idle"), of_step=True, findings=findings)
 

@@ -32,7 +32,7 @@ _HEADINGS = (
 
 def operators(trace: Trace) -> Grid:
     """Operators by name, those with most GPU time of their own first (host time without a GPU); shapes below each."""
-    frame, context = trace.frame("ops"), trace.context
+    frame, context = trace.columns("ops"), trace.context
     keep = counted_rows(trace, frame)
     # Before torch 1.12 torch's own marks were written as operators.
     keep &= ~context.once(marks)[context.recording.host.name[context.op_rows]]

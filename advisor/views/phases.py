@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from msgspec.structs import replace
 
+from advisor.columns import Columns
 from advisor.frames.collectives import NAMES as COLLECTIVES
 from advisor.frames.collectives import communication, kinds
 from advisor.frames.families import ATTENTION, OF_EXPERTS
@@ -36,7 +36,7 @@ def phases_of(trace: Trace) -> list[Phase]:
         return []
     work, of_work = context.recording.work, context.once(batches).of_work
     flags = _kinds(
-        trace.frame("kernels", ("family", "name", "op", "module")), context.once(batches).samples[context.kernel_rows]
+        trace.columns("kernels", ("family", "name", "op", "module")), context.once(batches).samples[context.kernel_rows]
     )
     row_of = np.full(len(work), -1, np.int64)
     row_of[context.kernel_rows] = np.arange(len(context.kernel_rows))
@@ -53,20 +53,16 @@ def phases_of(trace: Trace) -> list[Phase]:
     ]
 
 
-def _kinds(kernels: pd.DataFrame, samples: Bools) -> dict[str, Bools]:
+def _kinds(kernels: Columns, samples: Bools) -> dict[str, Bools]:
     """Flag the kernels of experts, of attention and of sampling, all *samples* among these; each is of one kind at most.
 
     Experts and attention are families, so that what is said of a phase is what the line of the kernels' time says.
     """
-    family = kernels["family"].astype(object)
-    flags = {
-        name: (family == of).to_numpy(np.bool_) for name, of in (("experts", OF_EXPERTS), ("attention", ATTENTION))
-    }
+    flags = {name: kernels["family"].equals(of) for name, of in (("experts", OF_EXPERTS), ("attention", ATTENTION))}
     seen = samples.copy()
     for column in ("name", "op", "module"):
-        texts = kernels[column].astype(object).fillna("")
-        fits = {text: _SAMPLING.search(text) is not None for text in texts.unique()}
-        seen |= texts.map(fits).to_numpy(np.bool_)
+        texts = kernels[column]
+        seen |= texts.within(word for word in texts.words or () if _SAMPLING.search(word))
     flags["sampling"] = seen & ~flags["experts"] & ~flags["attention"]
     return flags
 

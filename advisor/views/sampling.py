@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from msgspec import Struct
 
+from advisor.columns import Columns
+from advisor.intervals import alike
 from advisor.regex import regex
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ class Sampling:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.steps = trace.frame("steps")
+        self.steps = trace.columns("steps")
         self.count = len(self.steps)
         self.sampled: Bools = self.steps["sampled"].to_numpy(np.bool_)
 
     def causes_ms(self, causes: Iterable[str]) -> Floats:
         """Sum the time of some causes."""
-        total = sum((self.steps[f"{cause}_ns"] for cause in causes), self.steps["dur_ns"] * 0)
-        return total.to_numpy(np.float64) / MS
+        total = sum((self.steps[f"{cause}_ns"].to_numpy(np.float64) for cause in causes), np.zeros(self.count))
+        return np.asarray(total, np.float64) / MS
 
     @cached_property
     def _starts(self) -> tuple[Ints, int]:
@@ -48,7 +49,7 @@ class Sampling:
         starts = self.steps["host_start_ns"].to_numpy(np.int64)
         return starts, int((starts + self.steps["host_dur_ns"].to_numpy(np.int64)).max())
 
-    def host_step(self, frame: pd.DataFrame) -> Ints:
+    def host_step(self, frame: Columns) -> Ints:
         """Find the step in which the host asked for each row, by its start; -1 outside. Without steps there is one window.
 
         By the device's clock a kernel that runs late would count for the step behind, and counts that repeat would not.
@@ -60,9 +61,9 @@ class Sampling:
         return np.where(start < last, np.searchsorted(starts, start, side="right") - 1, -1)
 
 
-def all_rows(_trace: Trace, rows: pd.DataFrame) -> pd.Series[bool]:
+def all_rows(_trace: Trace, rows: Columns) -> Bools:
     """Choose all rows."""
-    return rows["start_ns"].notna()
+    return np.ones(len(rows), np.bool_)
 
 
 class Rows(Struct, frozen=True):
@@ -74,7 +75,7 @@ class Rows(Struct, frozen=True):
 
     frame: str
     by: tuple[str, ...]
-    chosen: Callable[[Trace, pd.DataFrame], pd.Series[bool] | None] = all_rows
+    chosen: Callable[[Trace, Columns], Bools | None] = all_rows
     amount: tuple[str, float] | None = None
     device_step: bool = False
 
@@ -86,17 +87,17 @@ class Rows(Struct, frozen=True):
         _, step, amounts = self._inside(sampling, rows)
         return np.bincount(step, weights=amounts, minlength=sampling.count).astype(np.float64)
 
-    def _rows(self, trace: Trace) -> pd.DataFrame | None:
-        rows = trace.frame(self.frame)
+    def _rows(self, trace: Trace) -> Columns | None:
+        rows = trace.columns(self.frame)
         chosen = self.chosen(trace, rows)
-        return None if chosen is None else rows.loc[chosen]
+        return None if chosen is None else rows.rows(chosen)
 
-    def _inside(self, sampling: Sampling, rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints, Floats]:
+    def _inside(self, sampling: Sampling, rows: Columns) -> tuple[Columns, Ints, Floats]:
         """Take those of *rows* that lie inside the steps, with the step and the amount of each."""
         known = "step" if self.device_step else "launched_step" if "launched_step" in rows else ""
         step = rows[known].to_numpy() if known and sampling.trace.step_count else sampling.host_step(rows)
         inside = (step >= 0) & (step < sampling.count)
-        rows = rows.loc[inside]
+        rows = rows.rows(inside)
         column, unit = self.amount or ("", 1.0)
         amounts = rows[column].to_numpy(np.float64) / unit if column else np.ones(len(rows))
         return rows, step[inside], amounts
@@ -109,20 +110,21 @@ class Rows(Struct, frozen=True):
         rows, step, amounts = self._inside(sampling, chosen)
         counted = sampling.sampled[step]
         by = list(self.by)
-        keys = rows[by][counted].assign(_amount=amounts[counted])
-        sums = keys.groupby(by, observed=True, dropna=False)["_amount"].sum()
-        sums = (sums / max(1, int(sampling.sampled.sum()))).sort_values(ascending=False, kind="stable")[:_MOST]
+        keys = rows.rows(counted, by)
+        first, group = alike(*(keys[name].values for name in by))
+        sums = np.bincount(group, weights=amounts[counted], minlength=len(first)) / max(1, int(sampling.sampled.sum()))
+        heaviest = np.argsort(-sums, kind="stable")[:_MOST]
         parts: dict[str, float] = {}
-        for key, value in sums.items():
+        for key, value in zip(keys.rows(first[heaviest]).records(), sums[heaviest].tolist(), strict=True):
             if value >= LEAST:
-                label = _label(by, key if isinstance(key, tuple) else (key,))
-                parts[label] = round(parts.get(label, 0.0) + float(value), 6)
+                label = _label(key)
+                parts[label] = round(parts.get(label, 0.0) + value, 6)
         return parts
 
 
-def _label(by: list[str], key: tuple[object, ...]) -> str:
+def _label(key: dict[str, Any]) -> str:
     """``cudaStreamSynchronize in aten::item at train.py:54 train``; what is unknown is left out."""
-    known = {name: value for name, value in zip(by, key, strict=True) if isinstance(value, str | int) and value != -1}
+    known = {name: value for name, value in key.items() if isinstance(value, str | int) and value != -1}
     name = str(known.get("name", ""))
     if "op" in known:
         name = f"{name} in {known['op']}" if name else str(known["op"])

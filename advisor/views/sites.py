@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from msgspec import Struct
 
 from advisor.frames import FRAMES
@@ -162,7 +161,7 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
     index = np.full(len(work), -1, np.int64)
     index[kernels] = np.arange(len(kernels))
     number = index[rows]
-    formats, texts = _numbered(context.kernel_dtypes)
+    formats, texts = _numbered(context.kernel_dtypes.to_numpy())
     kinds, words = _numbered(np.array([context.kernel_names[code].kind for code in work.name[kernels]], object))
     columns = {
         "cause": (cause, CAUSES),
@@ -175,7 +174,7 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
     step = np.maximum(place[recording.step_of(work.start[rows])], 0)
     back = np.full(len(work), -1, np.int64)
     back[rows] = np.arange(len(rows))
-    limits = trace.frame("kernels", ("limit_ns",))["limit_ns"].to_numpy(np.float64, na_value=np.nan)
+    limits = trace.columns("kernels", ("limit_ns",))["limit_ns"].to_numpy(np.float64, na_value=np.nan)
     limit = np.where(number >= 0, np.append(limits, np.nan)[number], np.nan)
     return _Table(
         columns,
@@ -190,9 +189,9 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
 
 def _numbered(values: npt.NDArray[np.object_]) -> tuple[Ints, list[str]]:
     """Return texts as codes into a table of them; -1 for None."""
-    codes, texts = pd.factorize(values, use_na_sentinel=True)
-    numbers: Ints = codes.astype(np.int64)
-    return numbers, [str(text) for text in texts]
+    texts: dict[object, int] = {}
+    numbers = [-1 if value is None else texts.setdefault(value, len(texts)) for value in values.tolist()]
+    return np.array(numbers, np.int64), [str(text) for text in texts]
 
 
 def _origin(context: Context, node: Ints) -> dict[str, tuple[Ints, Sequence[str]]]:
@@ -224,7 +223,7 @@ def _megabytes(trace: Trace, rows: Ints) -> Floats:
         size = recording.tables["copy"]["bytes"][work.row[rows[copying]]].astype(np.float64)
         out[copying] = np.where(size >= 0, size / _MB, np.nan)
     if work.communication[rows].any():
-        table = trace.frame("collectives")
+        table = trace.columns("collectives")
         size = table["bytes"].to_numpy(np.float64, na_value=np.nan) / _MB
         by_start = dict(zip(table["start_ns"].tolist(), size.tolist(), strict=True))
         for at in np.flatnonzero(work.communication[rows]).tolist():
@@ -237,21 +236,22 @@ def _operators(trace: Trace, owned: Ints, place: Ints) -> _Table:
     context = trace.context
     ledger, host = context.ledger, context.recording.host
     rows, back = coded(ledger.row[owned])
-    ops = trace.frame("ops")
+    ops = trace.columns("ops")
     node = context.op_rows[rows]
     cause = np.zeros(len(rows), np.int64)
     cause[back] = ledger.cause[owned]
     length = summed(back, ledger.dur_ns[owned], len(rows))
-    kinds, formats = ops["kind"].cat, ops["dtype"].cat
-    kind: Ints = np.asarray(kinds.codes, np.int64)[rows]
-    number_format: Ints = np.asarray(formats.codes, np.int64)[rows]
+    kind, number_format = ops["kind"], ops["dtype"]
     columns: dict[str, tuple[Ints, Sequence[str]]] = {
         "cause": (cause, CAUSES),
         **_origin(context, node),
         "op": (host.name[node], context.names),
         "kernel": (host.name[node], context.names),
-        "kind": (kind, [str(text) for text in kinds.categories]),
-        "dtype": (number_format, [DTYPES.get(name, name) for name in formats.categories]),
+        "kind": (kind.values.astype(np.int64)[rows], kind.words or ()),
+        "dtype": (
+            number_format.values.astype(np.int64)[rows],
+            [DTYPES.get(name, name) for name in number_format.words or ()],
+        ),
     }
     first = np.zeros(len(rows), np.int64)
     first[back[::-1]] = place[ledger.step[owned]][::-1]
@@ -304,12 +304,11 @@ def _gaps(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
     inside = np.isin(segments, chosen)
     segments, row = segments[inside], row[inside]
     rows, back = coded(row)
-    gaps = trace.frame("gaps").iloc[rows]
+    gaps = trace.columns("gaps").rows(rows)
     columns: dict[str, tuple[Ints, Sequence[str]]] = {}
     for name, source in _OF_GAPS.items():
-        column = gaps[source].astype("category").cat
-        numbers: Ints = np.asarray(column.codes, np.int64)
-        columns[name] = (numbers, [str(text) for text in column.categories])
+        column = gaps[source]
+        columns[name] = (column.values.astype(np.int64), column.words or ())
     columns["line"] = _numbered(gaps["line"].to_numpy(np.int64).astype(object))
     length = summed(back, ledger.dur_ns[segments], len(rows))
     first = np.zeros(len(rows), np.int64)

@@ -23,7 +23,7 @@ def slow_steps(trace: Trace) -> SlowSteps | None:
     facts, recording = trace.facts, trace.context.recording
     if not recording.steps or facts["steps_not_iterations"] or facts["decode_batches"]:
         return None
-    frame = trace.frame("steps")
+    frame = trace.columns("steps")
     rows = np.flatnonzero(recording.sampled)
     dur = frame["dur_ns"].to_numpy()[rows].astype(np.float64)
     if len(rows) < _FEWEST:
@@ -34,8 +34,8 @@ def slow_steps(trace: Trace) -> SlowSteps | None:
     if not len(long):
         return None
     longest = int(rows[long[int(np.argmax(dur[long]))]])
-    row = frame.iloc[longest]
-    cause = row["excess_cause"] if isinstance(row["excess_cause"], str) else None
+    row = frame.rows(np.array([longest])).records()[0]
+    cause = row["excess_cause"]
     if cause == "profiler":
         return None
     return SlowSteps(

@@ -10,8 +10,7 @@ from advisor.results.views import StepBar
 from advisor.timeline.ledger import OF_STEPS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from advisor.columns import Columns
     from advisor.trace import Trace
 
 MOST_STEPS = 500
@@ -30,8 +29,8 @@ class Extent(NamedTuple):
 
 def bars(trace: Trace) -> list[StepBar]:
     """The frame `steps` as bars: the first 500. Without steps, one bar for the window."""
-    frame = trace.frame("steps").head(MOST_STEPS)
-    names = frame["name"].astype(object).tolist()
+    frame = trace.columns("steps").rows(slice(MOST_STEPS))
+    names = frame["name"].tolist()
     lengths = (frame["dur_ns"].to_numpy() / 1e6).tolist()
     sampled = frame["sampled"].to_numpy().tolist()
     owned = np.stack([frame[f"{cause}_ns"].to_numpy() for cause in OF_STEPS], axis=1) / 1e6
@@ -48,7 +47,7 @@ def bars(trace: Trace) -> list[StepBar]:
 
 def representative(trace: Trace) -> Extent:
     """The sampled step whose duration is nearest the median; the window where there are no steps."""
-    frame = trace.frame("steps")
+    frame = trace.columns("steps")
     length = frame["dur_ns"].to_numpy()
     chosen = np.flatnonzero(frame["sampled"].to_numpy())
     if not len(chosen):
@@ -60,7 +59,7 @@ def representative(trace: Trace) -> Extent:
 
 def others(trace: Trace, shown: Extent) -> list[Extent]:
     """The first step, the slowest and the last, in order of time, without the one that is *shown*."""
-    frame = trace.frame("steps")
+    frame = trace.columns("steps")
     if trace.step_count < 2 or not shown.role:
         return []
     length = frame["dur_ns"].to_numpy()
@@ -74,7 +73,7 @@ def others(trace: Trace, shown: Extent) -> list[Extent]:
     ]
 
 
-def _extent(frame: pd.DataFrame, step: int, role: str) -> Extent:
-    low, name = int(frame["start_ns"].iloc[step]), frame["name"].iloc[step]
-    high = low + int(frame["dur_ns"].iloc[step])
+def _extent(frame: Columns, step: int, role: str) -> Extent:
+    low, name = int(frame["start_ns"].at(step)), frame["name"].at(step)
+    high = low + int(frame["dur_ns"].at(step))
     return Extent(step, name if isinstance(name, str) else "window", low, high, role)

@@ -13,8 +13,7 @@ from advisor.results.views import Grid, Heading
 from advisor.views.grid import Groups, Labels, Values, counted_rows, extent_note, ms, of_places, table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from advisor.columns import Columns
     from advisor.trace import Trace
 
 
@@ -138,9 +137,9 @@ def _column(name: str, cells: Sequence[Cell], meaning: str = "", *, unit: str = 
     return Heading(name=name, unit=unit, meaning=meaning), cells
 
 
-def _rows(trace: Trace, name: str) -> tuple[pd.DataFrame, Bools, Callable[[str], Labels]]:
+def _rows(trace: Trace, name: str) -> tuple[Columns, Bools, Callable[[str], Labels]]:
     """Return a frame, the flags of its rows that count, and the labels of these by column."""
-    frame = trace.frame(name)
+    frame = trace.columns(name)
     keep = counted_rows(trace, frame)
     return frame, keep, lambda column: Labels(frame[column]).where(keep)
 
@@ -149,10 +148,10 @@ def _places(codes: Ints, places: Sequence[str]) -> list[str | None]:
     return [places[code] if code >= 0 else None for code in codes.tolist()]
 
 
-def _tensor_cores(frame: pd.DataFrame, keep: Bools) -> tuple[Bools, Bools]:
+def _tensor_cores(frame: Columns, keep: Bools) -> tuple[Bools, Bools]:
     """Flag the kernels that ran on Tensor Cores, and those of which that is unknown."""
     column = frame["tensor_cores"]
-    return column.to_numpy(np.bool_, na_value=False)[keep], column.isna().to_numpy()[keep]
+    return column.to_numpy(np.bool_, na_value=False)[keep], column.isna()[keep]
 
 
 def _shares(time: Values) -> list[float | None]:

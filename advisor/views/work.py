@@ -6,8 +6,10 @@ from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING
 
-import pandas as pd
+import numpy as np
 
+from advisor.columns import Columns
+from advisor.intervals import alike, summed
 from advisor.regex import regex
 from advisor.results.samples import Layer, Work
 from advisor.timeline.engines import DECODE, DIFFUSION, MIXED, PREFILL, batch_of
@@ -61,29 +63,32 @@ def _size(dims: list[int]) -> int:
 
 def _layers(trace: Trace) -> dict[str, Layer]:
     """Return the layers of the forward pass, by operator and weights: calls a step, and the sizes of what goes in."""
-    ops = trace.frame("ops")
-    forward = ops[~ops["backward"].fillna(False).astype(bool)]
+    ops = trace.columns("ops")
+    forward = ~ops["backward"].to_numpy(np.bool_, na_value=False)
     for known in (_LAYERS, _PRODUCTS):
-        chosen = forward[forward["name"].isin(list(known))]
+        chosen = ops.rows(forward & ops["name"].within(known), ("name", "shapes"))
         if len(chosen):
             return _by_weights(trace, chosen, known)
     return {}
 
 
-def _by_weights(trace: Trace, chosen: pd.DataFrame, known: dict[str, tuple[int, int]]) -> dict[str, Layer]:
+def _by_weights(trace: Trace, chosen: Columns, known: dict[str, tuple[int, int]]) -> dict[str, Layer]:
     calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
     inputs: dict[tuple[str, tuple[int, ...]], set[tuple[int, ...]]] = {}
-    counts = chosen.groupby(["name", "shapes"], observed=True).size()
-    for (name, shapes), count in zip(counts.index.tolist(), counts.tolist(), strict=True):
+    chosen = chosen.rows(chosen["shapes"].notna())
+    first, group = alike(chosen["name"].values, chosen["shapes"].values)
+    counts = summed(group, 1, len(first)).tolist()
+    kinds = chosen.rows(first)
+    for name, shapes, count in zip(kinds["name"].tolist(), kinds["shapes"].tolist(), counts, strict=True):
         operands = [
             tuple(int(size) for size in text.split(",") if size.strip()) for text in _OPERANDS.findall(str(shapes))
         ]
-        first, second = known[str(name)]
-        if len(operands) <= max(first, second) or not operands[first] or not operands[second]:
+        data, weights = known[str(name)]
+        if len(operands) <= max(data, weights) or not operands[data] or not operands[weights]:
             continue
-        key = (str(name), operands[second])
-        calls[key] += int(count)
-        inputs.setdefault(key, set()).add(operands[first])
+        key = (str(name), operands[weights])
+        calls[key] += count
+        inputs.setdefault(key, set()).add(operands[data])
     steps = max(1, trace.step_count)
     return {
         f"{name} {'x'.join(map(str, weights))}": Layer(
@@ -97,15 +102,18 @@ def _by_weights(trace: Trace, chosen: pd.DataFrame, known: dict[str, tuple[int, 
 
 def _grids(trace: Trace) -> dict[str, list[float]]:
     """Return calls and thread blocks a step of the heaviest kernels whose grids were recorded."""
-    kernels = trace.frame("kernels", ("grid_blocks", "class", "name", "dur_ns"))
-    kernels = kernels[kernels["grid_blocks"].notna() & (kernels["class"] != "communication")]
+    kernels = trace.columns("kernels", ("grid_blocks", "class", "name", "dur_ns"))
+    kernels = kernels.rows(kernels["grid_blocks"].notna() & ~kernels["class"].equals("communication"))
     if not len(kernels):
         return {}
-    by_name = kernels.groupby("name", observed=True)
-    table = by_name.agg(ns=("dur_ns", "sum"), calls=("dur_ns", "size"), blocks=("grid_blocks", "sum"))
-    table = table.sort_values("ns", ascending=False, kind="stable")[:_MOST_KERNELS]
+    first, group = alike(kernels["name"].values)
+    ns, calls, blocks = (
+        summed(group, amount, len(first)) for amount in (kernels["dur_ns"].values, 1, kernels["grid_blocks"].values)
+    )
+    heaviest = np.argsort(-ns, kind="stable")[:_MOST_KERNELS]
     steps = max(1, trace.step_count)
-    rows = zip(table.index, table["calls"], table["blocks"], strict=True)
+    names = kernels["name"][first[heaviest]].tolist()
+    rows = zip(names, calls[heaviest].tolist(), blocks[heaviest].tolist(), strict=True)
     return {
         str(name)[:_NAME]: [round(float(calls) / steps, 3), round(float(blocks) / steps, 3)]
         for name, calls, blocks in rows

@@ -7,9 +7,9 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
 import pytest
 
+from advisor.columns import Columns, Series
 from advisor.engine import categories
 
 TEXTS = ["gemm_nchw", "NCHW gemm", "it's 'quoted'", "", "layer_norm", 'say "name"', "\u00e9t\u00e9", "a\nb"]
@@ -27,25 +27,25 @@ ASKED = [
 ]
 
 
-def frame(rows: int) -> pd.DataFrame:
+def frame(rows: int) -> Columns:
     draw = np.random.default_rng(3)
     names, ops = draw.integers(0, len(TEXTS), rows), draw.integers(-1, len(TEXTS), rows)
-    return pd.DataFrame(
+    return Columns(
         {
-            "name": pd.Categorical.from_codes(np.where(names == 5, -1, names), TEXTS),
-            "op": pd.Categorical.from_codes(ops, TEXTS),
-            "plain": [TEXTS[at] for at in names],
+            "name": Series(np.where(names == 5, -1, names), words=tuple(TEXTS)),
+            "op": Series(ops, words=tuple(TEXTS)),
+            "plain": Series(names, words=tuple(TEXTS)),
             "us": draw.integers(0, 9, rows),
         }
     )
 
 
-def ask(query: str, values: Sequence[Any] = (), table: pd.DataFrame | None = None) -> list[tuple[Any, ...]]:
+def ask(query: str, values: Sequence[Any] = (), table: Columns | None = None) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
         if table is not None:
             casts = [f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in ("name", "op", "plain") if name in table]
             rest = [f'"{name}"' for name in table if name not in ("name", "op", "plain")]
-            connection.register("rows", table)
+            connection.register("rows", table.pandas())
             query = f"SELECT {query} FROM (SELECT {', '.join(casts + rest)} FROM rows)"
         return connection.execute(query, list(values)).fetchall()
 
@@ -57,8 +57,8 @@ def test_the_answer_is_that_of_the_rows(sql: str, monkeypatch: pytest.MonkeyPatc
     table = frame(200)
     columns = tuple(name for name in table if f'"{name}"' in sql)
     (short,), found = categories.answered(table, [(sql, columns)], ask)
-    assert ask(short[0], table=table.assign(**found)) == ask(sql, table=table)
-    hoisted = "plain" not in sql and ("(" in sql.strip("()")) and "= 'regexp" not in sql
+    assert ask(short[0], table=table.with_columns(found)) == ask(sql, table=table)
+    hoisted = ("(" in sql.strip("()")) and "= 'regexp" not in sql
     assert bool(found) == hoisted
     assert set(short[1]) == {name for name in columns if f'"{name}"' in short[0]}
 
@@ -84,5 +84,5 @@ def test_few_rows_and_texts_that_are_all_different_are_left(monkeypatch: pytest.
     questions = [(ASKED[0], ("name",))]
     assert categories.answered(frame(50), questions, ask) == (questions, {})
     monkeypatch.setattr(categories, "LEAST_ROWS", 1)
-    table = pd.DataFrame({"name": pd.Categorical([f"k{at}" for at in range(30)])})
+    table = Columns({"name": [f"k{at}" for at in range(30)]})
     assert categories.answered(table, questions, ask) == (questions, {})

@@ -14,6 +14,7 @@ from support.engine_world import MS, RISK, Run, Trace, finding, frame, kernels, 
 from support.traces import trace
 
 from advisor import rulebook
+from advisor.columns import Columns
 from advisor.engine import evaluation
 from advisor.engine import run as engine
 from advisor.engine.places import places
@@ -415,10 +416,10 @@ def test_a_place_knows_the_module_around_all_that_lies_there() -> None:
         ("run.py", 7, "main", None, None, "aten::add", 1.0),
     ]
     columns = ["file", "line", "function", "library", "module", "op", "ns"]
-    (place,) = places(pd.DataFrame(rows, columns=columns), np.ones(3, np.bool_), "ns")
+    (place,) = places(Columns.of_pandas(pd.DataFrame(rows, columns=columns)), np.ones(3, np.bool_), "ns")
     assert (place.module, place.within) == (None, "Encoder_0/Block_1")
     more = [*rows, ("run.py", 7, "main", None, "Head_0", "aten::mm", 30.0)]
-    (place,) = places(pd.DataFrame(more, columns=columns), np.ones(4, np.bool_), "ns")
+    (place,) = places(Columns.of_pandas(pd.DataFrame(more, columns=columns)), np.ones(4, np.bool_), "ns")
     assert (place.module, place.within) == (None, None)
 
 
@@ -429,13 +430,13 @@ def test_a_place_names_the_library_s_lines_that_its_cost_lies_in() -> None:
         for line, cost in ((3, 30.0), (5, 20.0), (5, 30.0), (9, 16.0), (11, 4.0))
     ]
     columns = ["file", "line", "function", "library", "module", "op", "ns"]
-    (place,) = places(pd.DataFrame(rows, columns=columns), np.ones(5, np.bool_), "ns")
+    (place,) = places(Columns.of_pandas(pd.DataFrame(rows, columns=columns)), np.ones(5, np.bool_), "ns")
     assert place.library is None
     assert [(part.library, round(part.share, 2)) for part in place.through] == [
         ("hub/hooks.py:5 call", 0.5), ("hub/hooks.py:3 call", 0.3), ("hub/hooks.py:9 call", 0.16),
     ]  # fmt: skip
-    (place,) = places(pd.DataFrame(rows[1:3], columns=columns), np.ones(2, np.bool_), "ns")
+    (place,) = places(Columns.of_pandas(pd.DataFrame(rows[1:3], columns=columns)), np.ones(2, np.bool_), "ns")
     assert (place.library, place.through) == ("hub/hooks.py:5 call", [])
     nowhere = [(None, None, None, *row[3:]) for row in rows]
-    frame = pd.DataFrame(nowhere, columns=columns).astype({"line": "Int64"})
+    frame = Columns.of_pandas(pd.DataFrame(nowhere, columns=columns).astype({"line": "Int64"}))
     assert all(not one.through for one in places(frame, np.ones(5, np.bool_), "ns"))

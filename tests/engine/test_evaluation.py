@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.columns import Columns
 from advisor.engine import evaluation
 from advisor.engine.evaluation import Evaluator, Question
 from advisor.errors import AdvisorError
@@ -29,8 +30,8 @@ class World:
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
 
-    def frame(self, _: str, columns: object = None) -> pd.DataFrame:
-        return self.table
+    def columns(self, _: str, columns: object = None) -> Columns:
+        return Columns.of_pandas(self.table)
 
 
 def answer(
@@ -149,9 +150,10 @@ row = st.tuples(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(row, max_size=6), st.data())
 def test_a_small_frame_has_the_answers_of_a_large_one(rows: list[tuple[object, ...]], data: st.DataObject) -> None:
-    """Values go to the database as parameters where they are few, as a DataFrame where they are many."""
+    """Values go to the database as parameters where they are few, as arrays where they are many."""
     values = dict(zip(COLUMNS, zip(*rows, strict=True) if rows else [()] * len(COLUMNS), strict=True))
     table = pd.DataFrame({name: pd.Series(list(values[name]), dtype=dtype) for name, dtype in COLUMNS.items()})
+    columns = Columns.of_pandas(table)
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), np.bool_)
     numbers = {name: f'count(*) FILTER (WHERE "told" AND {question.sql}) > 1' for name, question in ASKED.items()}
     counted = {name: Question(sql, ASKED[name].columns) for name, sql in numbers.items()}
@@ -160,8 +162,8 @@ def test_a_small_frame_has_the_answers_of_a_large_one(rows: list[tuple[object, .
         with pytest.MonkeyPatch.context() as patch, Evaluator(World(table), {"kernels": ROWS}) as evaluator:
             patch.setattr(evaluation, "_FEW", few)
             patch.setattr(evaluator, "row", lambda _: None)  # a frame of one row is asked otherwise
-            plain = evaluator._query("kernels", table, list(ASKED.values()))
-            texts = evaluator._query("kernels", table, [Question(f'"{name}"', (name,)) for name in COLUMNS])
+            plain = evaluator._query("kernels", columns, list(ASKED.values()))
+            texts = evaluator._query("kernels", columns, [Question(f'"{name}"', (name,)) for name in COLUMNS])
             found.append((plain, texts, evaluator.truths("kernels", counted, {"told": mask})))
     assert repr(found[0]) == repr(found[1])
     if rows:

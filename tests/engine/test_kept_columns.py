@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import pytest
 from support.paths import ROOT
 
 from advisor import rulebook
+from advisor.columns import Columns
 from advisor.engine import evaluation
 from advisor.engine.run import Outcome, run
 from advisor.trace import Trace, read
@@ -23,11 +23,11 @@ class Asked:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self.columns: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, str]] = []
 
-    def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        table = self._trace.frame(name, columns)
-        self.columns += [(name, column) for column in (columns if columns is not None else table)]
+    def columns(self, name: str, columns: Sequence[str] | None = None) -> Columns:
+        table = self._trace.columns(name, columns)
+        self.asked += [(name, column) for column in (columns if columns is not None else table)]
         return table
 
     def __getattr__(self, name: str) -> Any:
@@ -36,7 +36,7 @@ class Asked:
 
 def outcome(name: str) -> tuple[Outcome, list[tuple[str, str]]]:
     asked = Asked(read(PROGRAMS / f"{name}.trace.json.gz"))
-    return run(asked, rulebook.load([rulebook.builtin_rules_dir()])), asked.columns  # type: ignore[arg-type]
+    return run(asked, rulebook.load([rulebook.builtin_rules_dir()])), asked.asked  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["recommender_onehot", "segmentation_eval"])

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from advisor.frames.values import records
+from advisor.columns import Columns, Series
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 
-MIXED = pd.DataFrame(
+KNOWN = np.array([False, True])
+MIXED = Columns(
     {
-        "whole": pd.array([2**60 + 1, None], "Int64"),
-        "part": pd.array([0.5, None], "Float64"),
-        "flag": pd.array([True, None], "boolean"),
-        "text": pd.Categorical(["a", None]),
+        "whole": Series(np.array([2**60 + 1, 0]), KNOWN),
+        "part": Series(np.array([0.5, 0.0]), KNOWN),
+        "flag": Series(np.array([True, False]), KNOWN),
+        "text": ["a", None],
         "plain": np.array([7, 8]),
         "nan": np.array([1.5, np.nan]),
     }
@@ -33,10 +33,10 @@ EXPECTED = [
 )
 def test_a_row_alone_is_the_row_among_others(names: list[str]) -> None:
     expected = [{name: row[name] for name in names} for row in EXPECTED]
-    table = MIXED[names]
-    alone = [*records(table.iloc[:1]), *records(table.iloc[1:])]
-    assert records(table) == alone == expected
-    for found, right in zip([*records(table), *alone], [*expected, *expected], strict=True):
+    table = MIXED.pick(names)
+    alone = [*table.rows(slice(1)).records(), *table.rows(slice(1, None)).records()]
+    assert table.records() == alone == expected
+    for found, right in zip([*table.records(), *alone], [*expected, *expected], strict=True):
         assert [type(value) for value in found.values()] == [type(value) for value in right.values()]
 
 
@@ -46,7 +46,7 @@ def test_the_facts_are_the_row_of_the_frame(tmp_path: Path) -> None:
         with b.step(), b.op("aten::mm", shapes=[[8, 8], [8, 8]], dtypes=["float", "float"]):
             b.kernel("volta_sgemm_128x64_nn", us=900)
     trace = read(str(b.write(tmp_path / "trace.json")))
-    (row,) = records(trace.frame("trace"))
+    (row,) = trace.columns("trace").records()
     facts = dict(trace.facts)
     assert facts == row
     assert {name: type(value) for name, value in facts.items()} == {name: type(value) for name, value in row.items()}

@@ -18,8 +18,8 @@ from advisor import rulebook
 from advisor.cache import codec
 from advisor.errors import AdvisorError
 from advisor.pipeline import analyze_many
+from advisor.ranks.at_length import at_length
 from advisor.ranks.digest import Digest, digest
-from advisor.ranks.summary import at_length
 from advisor.ranks.work import more_compute, same_work
 from advisor.report import Options, render
 from advisor.report.ranks import sections

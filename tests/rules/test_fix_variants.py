@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from support.paths import ROOT
 from support.real import AUDITED, NAMES
 from support.traces import analysis
 
 from advisor import rulebook
+from advisor.columns import Columns
 from advisor.engine.evaluation import Evaluator, Question
 from advisor.frames import SCHEMAS
 from advisor.frames.values import typed
@@ -46,9 +46,9 @@ class OneRow:
         for column in SCHEMAS["trace"].columns:
             unsaid = False if column.type == "BOOLEAN" and not column.name.endswith(("_possible", "_capable")) else None
             row[column.name] = typed([facts.get(column.name, unsaid)], column)
-        self.table = pd.DataFrame(row)
+        self.table = Columns(row)
 
-    def frame(self, name: str, columns: object = None, /) -> pd.DataFrame:
+    def columns(self, name: str, columns: object = None, /) -> Columns:
         assert name == "trace"
         return self.table
 

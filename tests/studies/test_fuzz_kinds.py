@@ -116,7 +116,7 @@ PLANTED = [
     ("rule", "advisor.cli.rules.explain", lambda *_: "\x1b[2J", "steers the terminal"),
     ("settings", "advisor.config.load", raises, "ValueError: a planted mistake"),
     ("recorded", "advisor.reading.recorded_settings.read", raises, "ValueError: a planted mistake"),
-    ("ranks", "advisor.pipeline.rows_of", raises, "ValueError: a planted mistake"),
+    ("ranks", "advisor.combining.rows_of", raises, "ValueError: a planted mistake"),
     ("pftrace", "advisor.reading.pftrace.read", raises, "ValueError: a planted mistake"),
     ("nsys", "advisor.reading.nsys.read", raises, "ValueError: a planted mistake"),
     ("rocprof", "advisor.reading.rocprof.read", raises, "ValueError: a planted mistake"),

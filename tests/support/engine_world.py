@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import rulebook
+from advisor.columns import Columns
 from advisor.engine import run as engine
 from advisor.engine.run import Outcome
 from advisor.frames import SCHEMAS
@@ -80,11 +81,11 @@ class Trace:
         self.ledger = Ledger(np.full(30, MS, np.int64), step, step > 0)
         self.frames.setdefault("trace", frame("trace", vendor="nvidia", capability=8.0, busy_share=0.5))
 
-    def frame(self, name: str, columns: object = None) -> pd.DataFrame:
+    def columns(self, name: str, columns: object = None) -> Columns:
         frame_data = self.frames.get(name, frame(name, 0))
         if isinstance(frame_data, Exception):
             raise frame_data
-        return frame_data
+        return Columns.of_pandas(frame_data)
 
     def claims(self, name: str, mask: Any) -> Any:
         owned = self.owns.get(name, [])
@@ -97,7 +98,7 @@ class Trace:
         return self.lacking.get(name, {})
 
     def harness(self, name: str) -> Any:
-        return np.zeros(len(self.frame(name)), np.bool_)
+        return np.zeros(len(self.columns(name)), np.bool_)
 
     def held(self, name: str, mask: Any, weights: Any) -> list[tuple[str, float]]:
         return []

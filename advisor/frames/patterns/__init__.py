@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from advisor.columns import Columns
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
@@ -192,7 +192,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
+def build(context: Context) -> Columns:
     """The frame."""
     patterns = context.once(find)
     work, size, parts = context.recording.work, patterns.size, patterns.kinds
@@ -253,7 +253,7 @@ def build(context: Context) -> pd.DataFrame:
         "shapes": context.labels(figure("dims"), context.shape_texts),
         "detail": context.labels(detail, details),
     }
-    return pd.DataFrame(frame)
+    return Columns(frame)
 
 
 def _on_cpu(context: Context, patterns: Patterns) -> Ints:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from advisor.counting import counted
 from advisor.privacy import file_names, folder_name
-from advisor.ranks.summary import at_length
+from advisor.ranks.at_length import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
 from advisor.report.documents import analysis as single

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from advisor.counting import counted
 from advisor.privacy import file_names, folder_name
-from advisor.ranks.summary import at_length
+from advisor.ranks.at_length import at_length
 from advisor.report import figures, holders, page, phases, ranks, savings, step_time
 from advisor.report.causes import on_cpu
 from advisor.report.distances import distances, returned
