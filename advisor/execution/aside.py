@@ -49,9 +49,10 @@ def beside(trace: Trace) -> Iterator[None]:
     from advisor.rulebook import conditions
 
     context = trace.context
-    if machine.has_room_for_threads(trace.events) or not _is_possible() or conditions.is_open():
+    if machine.has_room_for_threads(trace.events) or not _is_possible():
         yield
         return
+    conditions.close()  # rules that were not in the cache left it open, with threads of its own
     with suppress(Exception):  # whoever asks for it has the error
         _ = context.recording.work, context.kernel_names, context.ledger  # nearly all else needs them
     try:
