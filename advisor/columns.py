@@ -5,7 +5,7 @@ pandas, which users get these as, takes 0.2 s to import: longer than a small tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,15 +38,18 @@ class Series:
 
     @classmethod
     def of(cls, values: object, length: int) -> Series:
-        """Make a column of what a builder gives: one of these, an array, a list, or one value for all rows."""
+        """Make a column of what a builder gives: one of these, an array, a list, or one number for all rows.
+
+        Raises ``TypeError`` for what is neither numbers nor texts.
+        """
         if isinstance(values, Series):
             return values
-        if isinstance(values, bool | int | float):
+        if isinstance(values, bool | int | float | np.generic):
             return cls(np.full(length, values))
         array = np.asarray(values)
-        if array.dtype.kind in "OUS":
-            return cls.texts(array.tolist())
-        return cls(array)
+        if array.dtype.kind == "O" and not all(text is None or isinstance(text, str) for text in array):
+            raise TypeError("a column is numbers, truth values or texts; what is missing of numbers is flagged")
+        return cls.texts(array.tolist()) if array.dtype.kind in "OU" else cls(array)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -70,11 +73,6 @@ class Series:
     def is_text(self) -> bool:
         """True of texts."""
         return self.words is not None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays."""
-        return self.values.nbytes + (0 if self.missing is None else self.missing.nbytes)
 
     def isna(self) -> Bools:
         """Flag what is missing."""
@@ -133,11 +131,6 @@ class Series:
             return np.array([*(word in wanted for word in self.words), False], np.bool_)[self.values]
         return np.isin(self.values, list(values)) & self.notna()
 
-    def masked(self) -> Array:
-        """Return the numbers, or the codes of texts, as an array in one piece in which those that are missing are masked."""
-        values = np.ascontiguousarray(self.values)
-        return values if self.missing is None else np.ma.masked_array(values, np.ascontiguousarray(self.missing))
-
     def used(self) -> Series:
         """Return texts with those words alone that a row has, in their order."""
         if self.words is None:
@@ -154,14 +147,14 @@ class Series:
         return Series(np.where(rows, words.index(text), self.values), words=words)
 
     def pandas(self) -> Any:
-        """Return it as pandas has it: a categorical, an array in which values may be missing, or numpy's."""
+        """Return a copy as pandas has it: a categorical, an array in which values may be missing, or numpy's."""
         import pandas as pd
 
         if self.words is not None:
             dtype = pd.CategoricalDtype(pd.Index(list(self.words), dtype=object))
-            return pd.Categorical.from_codes(self.values, dtype=dtype, validate=False)
+            return pd.Categorical.from_codes(self.values.copy(), dtype=dtype, validate=False)
         if self.missing is None:
-            return self.values
+            return self.values.copy()
         kinds = {"b": pd.arrays.BooleanArray, "f": pd.arrays.FloatingArray}
         kind = kinds.get(self.values.dtype.kind, pd.arrays.IntegerArray)
         return kind(self.values.copy(), self.missing.copy())
@@ -176,9 +169,9 @@ class Columns:
     __slots__ = ("_columns", "_length")
 
     def __init__(self, columns: Mapping[str, object]) -> None:
-        lengths = {len(values) for values in columns.values() if hasattr(values, "__len__")}
+        lengths = {len(values) for values in columns.values() if isinstance(values, Sized)}
         if len(lengths) > 1:
-            sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items() if hasattr(values, "__len__"))
+            sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items() if isinstance(values, Sized))
             raise ValueError(f"columns of different lengths: {sizes}")
         self._length = lengths.pop() if lengths else 0
         self._columns = {name: Series.of(values, self._length) for name, values in columns.items()}
@@ -239,7 +232,8 @@ def _of_series(series: pd.Series[Any]) -> Series:
 
     kind = series.dtype
     if isinstance(kind, pd.CategoricalDtype):
-        return Series(series.cat.codes.to_numpy(), words=tuple(str(word) for word in series.cat.categories))
+        codes = series.cat.codes.to_numpy().astype(np.int64)  # of 8 bits where they fit: one more would not
+        return Series(codes, words=tuple(str(word) for word in series.cat.categories))
     if pd.api.types.is_extension_array_dtype(kind) and not pd.api.types.is_string_dtype(kind):
         numpy_kind: Any = {"boolean": np.bool_, "Float64": np.float64}.get(str(kind), np.int64)
         return Series(series.to_numpy(numpy_kind, na_value=0), series.isna().to_numpy(np.bool_))

@@ -83,6 +83,20 @@ def test_pandas_has_the_same_values() -> None:
     )
 
 
+def test_what_a_user_writes_into_a_dataframe_stays_there() -> None:
+    table = Columns({"ns": np.arange(4), "bytes": BYTES, "kind": KINDS})
+    frame = table.pandas()
+    frame.loc[0, "ns"], frame.loc[0, "bytes"], frame.loc[0, "kind"] = 9, 9, "copy"
+    assert table.rows(slice(1)).records() == [{"ns": 0, "bytes": 8, "kind": "sgemm"}]
+
+
+def test_a_column_is_numbers_or_texts() -> None:
+    for mixed in ([1, None, 2], ["a", float("nan")], [1, "a"]):
+        with pytest.raises(TypeError, match="numbers"):
+            Columns({"mixed": np.array(mixed, np.object_)})
+    assert Columns({"ns": np.arange(2), "one": np.int64(4)})["one"].tolist() == [4, 4]
+
+
 rows = st.lists(
     st.tuples(
         st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.floats(allow_nan=False), st.none() | st.booleans(),

@@ -1,6 +1,6 @@
 """Conditions on the frames of one trace: all of a frame in one query, one by one where that fails.
 
-DuckDB sees each column under the SQL type of its schema, whatever pandas made of it, so what was checked without data
+DuckDB sees each column under the SQL type of its schema, whatever it is made of, so what was checked without data
 also runs with it.
 """
 
@@ -30,7 +30,7 @@ TOTAL_SECONDS = 30.0
 EVIDENCE_ROWS = 8
 _DIGITS = 6
 _FEW = 3_000
-"""Cells of a frame that go as parameters: to register a DataFrame takes DuckDB longer than to answer, however small it is."""
+"""Cells of a frame that go as parameters: to register arrays takes DuckDB longer than to answer, however small they are."""
 MANY_ROWS = 100_000
 """Rows of a frame from which on it is not kept without need."""
 _ANSWERS: dict[tuple[Any, ...], bool | None] = {}
@@ -288,11 +288,14 @@ class Evaluator:
             )
         casts, arrays, words = [], dict[str, Any](), list[tuple[str, ...]]()
         for column, values in frame.pick(carried).with_columns(rows or {}).items():
-            arrays[column] = values.masked()
+            arrays[column] = np.ascontiguousarray(values.values)
             source = f'"{column}"'
             if values.words is not None:
                 source = f"list_extract(CAST(? AS VARCHAR[]), {source} + 1)"  # 0, of what is missing, is NULL
                 words.append(values.words)
+            elif values.missing is not None:  # DuckDB 1 does not look at the mask of a masked array
+                arrays[f"no {column}"] = np.ascontiguousarray(values.missing)
+                source = f'CASE WHEN "no {column}" THEN NULL ELSE {source} END'
             casts.append(f'CAST({source} AS {types.get(column, "BOOLEAN")}) AS "{column}"')
         self._connection.register("rows", arrays)
         try:
@@ -301,7 +304,7 @@ class Evaluator:
             self._connection.unregister("rows")
 
     def _query_row(self, name: str, row: Mapping[str, Any], questions: Sequence[Question]) -> Any:
-        """Put all questions to one row: its values go as parameters, for DuckDB takes far longer to look at a DataFrame."""
+        """Put all questions to one row: its values go as parameters, for DuckDB takes longer to look at arrays."""
         types, columns = self._types[name], _columns(questions, ())
         if missing := [column for column in columns if column not in row]:
             raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")

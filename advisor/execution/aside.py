@@ -14,7 +14,6 @@ import pickle
 import select
 import signal
 import struct
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -68,8 +67,11 @@ def beside(trace: Trace) -> Iterator[None]:
 
 
 def _is_possible() -> bool:
-    """Tell whether there is a core for another process, and no thread in this one that a fork would leave behind."""
-    return sys.platform == "linux" and machine.has_cores() and threading.active_count() == 1
+    """Tell whether there is a core for another process, and no thread in this one that a fork would leave behind.
+
+    Linux has what it takes; Pythons that were built for an old one lack it.
+    """
+    return hasattr(os, "memfd_create") and machine.has_cores() and threading.active_count() == 1
 
 
 def _asked_for() -> list[Find]:
@@ -97,33 +99,45 @@ class Aside:
         self._marks = mmap(-1, len(finds))  # of both processes: who has begun with which
         self._there: dict[int, tuple[int, int]] = {}
         self._end = 0
-        self._results = os.memfd_create("advisor-aside")
         self._answers, self._tell = os.pipe()
+        try:
+            self._results = os.memfd_create("advisor-aside")
+        except OSError:
+            os.close(self._answers)
+            os.close(self._tell)
+            raise
         parent = os.getpid()
+        # Ctrl-C between the fork and the child's first line would go on there with what is the parent's.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             with warnings.catch_warnings():
                 # Python counts the threads of numpy's BLAS, which end before a fork by themselves.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process = os.fork()
+            if not self._process:
+                self._work(context, finds, parent)
         except OSError:
             self._close_files()
             os.close(self._tell)
             raise
-        if not self._process:
-            self._work(context, finds, parent)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
         os.close(self._tell)
 
     def take(self, find: Find) -> Any:
-        """Return a result that the process has begun with. Raises ``LookupError`` where it has not, or does not answer for it."""
+        """Return a result that the process has begun with. Raises ``LookupError`` where it has not, or does not answer for it.
+
+        For one thread: a large trace, of which two ask, is not forked for.
+        """
         at = self._places[find]
         if self._marks[at] == _FREE:
             self._marks[at] = _TAKEN  # where both begin at once, both come to the same
         if self._marks[at] == _TAKEN:
             raise LookupError("it is left to whoever asks")
-        while at not in self._there:
-            self._listen()
-        start, size = self._there[at]
         try:
+            while at not in self._there:
+                self._listen()
+            start, size = self._there[at]
             return pickle.loads(os.pread(self._results, size, start))  # of this process's own fork, and of nobody else
         except Exception as error:
             raise LookupError("it could not be sent") from error
@@ -154,6 +168,7 @@ class Aside:
         """Work out what nobody else has begun with, one result after the other, and end: nothing of the parent's goes on here."""
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends both, and the parent says so
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
             os.close(self._answers)
             for at, find in enumerate(finds):

@@ -47,7 +47,7 @@ def analysis(result: Analysis) -> Markup:
 
 def trace(read: Trace) -> Markup:
     """Render what a file holds and what is wrong with it; folded, the frames to ask, of which only that of the devices is built."""
-    names = [name or "a GPU of no name" for name in read.frame("devices")["name"]]
+    names = [name or "a GPU of no name" for name in read.columns("devices")["name"]]
     steps = counted(read.steps_recorded, "step") if read.steps_recorded else "no steps"
     length = f"step {milliseconds(read.step_ms)}" if read.step_ms else f"window {milliseconds(read.window_ns / 1e6)}"
     told = [*dict.fromkeys(names or ["no work of a GPU"]), steps, length, counted(read.events, "event")]

@@ -103,7 +103,9 @@ def _by_weights(trace: Trace, chosen: Columns, known: dict[str, tuple[int, int]]
 def _grids(trace: Trace) -> dict[str, list[float]]:
     """Return calls and thread blocks a step of the heaviest kernels whose grids were recorded."""
     kernels = trace.columns("kernels", ("grid_blocks", "class", "name", "dur_ns"))
-    kernels = kernels.rows(kernels["grid_blocks"].notna() & ~kernels["class"].equals("communication"))
+    kernels = kernels.rows(
+        kernels["grid_blocks"].notna() & kernels["name"].notna() & ~kernels["class"].equals("communication")
+    )
     if not len(kernels):
         return {}
     first, group = alike(kernels["name"].values)

@@ -147,6 +147,14 @@ row = st.tuples(
 )  # fmt: skip
 
 
+def test_the_last_of_128_words_is_one_of_them() -> None:
+    """pandas numbers so many in a signed byte, the last by 127: SQL counts from one."""
+    table = pd.DataFrame({"word": pd.Categorical([f"w{number:03}" for number in range(128)] * 30)})
+    question = Question("count(*) FILTER (WHERE \"word\" = 'w127') = 30", ("word",))
+    with Evaluator(World(table), {"trace": THREE}) as evaluator:
+        assert evaluator.truths("trace", {"it": question}) == {"it": True}
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(row, max_size=6), st.data())
 def test_a_small_frame_has_the_answers_of_a_large_one(rows: list[tuple[object, ...]], data: st.DataObject) -> None:

@@ -217,7 +217,7 @@ def test_a_program_that_analyzes_is_not_forked(path: str, tmp_path: Path, monkey
         begin()
 
 
-@pytest.mark.parametrize("why", ["large", "one core", "a thread"])
+@pytest.mark.parametrize("why", ["large", "one core", "a thread", "an old libc"])
 def test_a_process_that_is_not_to_be_forked_is_not(path: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large trace has a second thread. What others have under way here would be left in pieces."""
     monkeypatch.setattr(machine, "cores", lambda: 1 if why == "one core" else 2)
@@ -225,6 +225,8 @@ def test_a_process_that_is_not_to_be_forked_is_not(path: str, why: str, monkeypa
     monkeypatch.setattr(os, "fork", _no_fork)
     if why == "large":
         monkeypatch.setattr(machine, "LEAST_ROWS", 1)
+    if why == "an old libc":
+        monkeypatch.delattr(os, "memfd_create")
     conditions.close()
     trace = read(path)
     with aside.beside(trace):
