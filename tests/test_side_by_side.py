@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.attention import attention_by_hand
 
 from advisor import analyze, cli, pipeline, read
 from advisor.errors import AdvisorError
 from advisor.reading import machine
-from advisor.testing import TraceBuilder
 from advisor.threads import Ahead, both, each, once_property
 from advisor.timeline.context import Context
 from advisor.trace import Trace
@@ -138,21 +138,7 @@ def trace(path: Path) -> Trace:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Three steps of attention by hand, whose GPU waits for the host: rows of `patterns` and of `gaps`, and prices."""
-    builder = TraceBuilder()
-    for _ in range(3):
-        with builder.step(), builder.python("train.py(3): train"):
-            for name, shapes in (
-                ("aten::bmm", [[8, 64, 32], [8, 32, 64]]),
-                ("aten::_softmax", [[8, 64, 64]]),
-                ("aten::bmm", [[8, 64, 64], [8, 64, 32]]),
-            ):
-                with builder.op(name, shapes=shapes):
-                    builder.kernel(f"kernel_of_{name[6:]}", us=90)
-                builder.idle(us=300)
-            builder.sync()
-    builder.write(tmp_path / "trace.json")
-    return tmp_path / "trace.json"
+    return attention_by_hand(tmp_path / "trace.json")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.attention import attention_by_hand
 from support.traces import real_trace
 
 from advisor import analyze, cli, read
@@ -22,7 +23,6 @@ from advisor.execution.aside import Aside
 from advisor.execution.inputs import Inputs
 from advisor.reading import machine
 from advisor.rulebook import builtin_rules_dir, conditions, load
-from advisor.testing import TraceBuilder
 from advisor.timeline.context import Context
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
@@ -57,21 +57,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Three steps of attention by hand, whose GPU waits for the host."""
-    builder = TraceBuilder()
-    for _ in range(3):
-        with builder.step(), builder.python("train.py(3): train"):
-            for name, shapes in (
-                ("aten::bmm", [[8, 64, 32], [8, 32, 64]]),
-                ("aten::_softmax", [[8, 64, 64]]),
-                ("aten::bmm", [[8, 64, 64], [8, 64, 32]]),
-            ):
-                with builder.op(name, shapes=shapes):
-                    builder.kernel(f"kernel_of_{name[6:]}", us=90)
-                builder.idle(us=300)
-            builder.sync()
-    builder.write(tmp_path / "trace.json")
-    return str(tmp_path / "trace.json")
+    return str(attention_by_hand(tmp_path / "trace.json"))
 
 
 @pytest.fixture
