@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from advisor.intervals import Bools, Ints, distinct
+
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = npt.NDArray[Any]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 
 class Series:
@@ -135,7 +135,7 @@ class Series:
         """Return texts with those words alone that a row has, in their order."""
         if self.words is None:
             return self
-        codes = np.unique(self.values[self.values >= 0])
+        codes = distinct(self.values[self.values >= 0])
         place = np.full(len(self.words) + 1, -1, np.int64)
         place[codes] = np.arange(len(codes))
         return Series(place[self.values], words=tuple(self.words[code] for code in codes.tolist()))

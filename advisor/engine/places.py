@@ -146,9 +146,7 @@ def _combine(columns: Sequence[Ints], length: int) -> Ints:
             size = int(key.max()) + 1
         key, size = key * width + codes + 1, size * width
     first, group = alike(key)
-    place = np.zeros(len(first), np.int64)
-    place[np.argsort(first)] = np.arange(len(first))
-    return place[group]
+    return np.argsort(np.argsort(first))[group]
 
 
 def _common(column: Series, codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> Any:

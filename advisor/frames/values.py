@@ -39,8 +39,3 @@ _PYTHON: dict[str, type[int | float | bool]] = {"BIGINT": int, "DOUBLE": float, 
 def is_missing(value: Any) -> bool:
     """Tell whether a value is missing: None, NaN, or what pandas has for it, which is neither equal nor unequal to itself."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
-
-
-def plain_list(values: Sequence[Any]) -> list[Any]:
-    """Return the values of a column as Python has them; None for what is missing."""
-    return [None if is_missing(value) else value.item() if isinstance(value, np.generic) else value for value in values]

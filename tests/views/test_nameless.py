@@ -1,4 +1,4 @@
-"""What has no name is left out where names are counted, and said where they are shown."""
+"""Kernels and GPUs without a name: left out where names are counted, said where they are shown."""
 
 from __future__ import annotations
 
